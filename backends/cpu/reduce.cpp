@@ -35,7 +35,7 @@ template <typename T>
 void sum(const Tensor& x, double divisor, Tensor& y) {
   if constexpr (kIsFloat<T>)
     reduce<T>(WideSumOf<T>{}, x, y, [=, out = y.data<T>()](int64_t i, double total) {
-      out[i] = convert<T>(total / divisor);
+      out[i] = convert<T>(divisor == 1 ? total : total / divisor);
     });
   else
     reduce<T>(SumOf<T>{}, x, y,

@@ -354,6 +354,82 @@ TEST(Reduce, LogSumExp) {
   EXPECT_EQ(values(grad(sum(y), x)), (Doubles{0, 0, 1, 0}));
 }
 
+/// Rows of every length, many and few: each reduction beside a loop in double.
+TEST(Reduce, ShortRows) {
+  for (int64_t n = 1; n <= 140; ++n) {
+    const int64_t rows = 40000 / n + 1;
+    const Variable x = counted({rows, n}, f32), few = slice(x, 0, 0, 3);
+    const Doubles all = values(x);
+    const Doubles sums = values(sum(x, {1})), sizes = values(norm(x, 1.0, {1})),
+                  largest = values(amax(x, {1})), least = values(amin(x, {1})),
+                  squares = values(square(norm(x.to(f64), 2.0, {1}))),
+                  lengths = values(norm(x, 2.0, {1}));
+    for (int64_t r = 0; r < rows; ++r) {
+      double total = 0, size = 0, square = 0, most = -kInf, fewest = kInf;
+      for (int64_t i = r * n; i < (r + 1) * n; ++i) {
+        total += all[i], size += std::fabs(all[i]), square += all[i] * all[i];
+        most = std::max(most, all[i]), fewest = std::min(fewest, all[i]);
+      }
+      ASSERT_EQ(sums[r], total) << n;
+      ASSERT_EQ(sizes[r], size) << n;
+      ASSERT_EQ(lengths[r], float(std::sqrt(square))) << n;
+      ASSERT_NEAR(squares[r], square, 1e-9) << n;
+      ASSERT_EQ(largest[r], most) << n;
+      ASSERT_EQ(least[r], fewest) << n;
+    }
+    // The number of rows changes nothing.
+    const Doubles some = values(sum(few / 7, {1})), many = values(sum(x / 7, {1}));
+    for (size_t r = 0; r < some.size(); ++r) ASSERT_EQ(some[r], many[r]) << n;
+    for (int64_t at : {int64_t(0), n / 2, n - 1}) {
+      Variable y = x.clone();
+      select(select(y, 0, 1), 0, at).fill_(kNan);
+      EXPECT_TRUE(std::isnan(values(amax(y, {1}))[1])) << n << ' ' << at;
+      EXPECT_TRUE(std::isnan(values(amin(y, {1}))[1])) << n << ' ' << at;
+      EXPECT_FALSE(std::isnan(values(amax(y, {1}))[0])) << n << ' ' << at;
+    }
+  }
+}
+
+/// Many groups of few rows, side by side.
+TEST(Reduce, ShortColumns) {
+  for (int64_t rows : {1, 2, 5, 26, 300})
+    for (int64_t columns : {3, 16, 33, 64, 130}) {
+      const int64_t groups = 60000 / (rows * columns) + 2;
+      const Variable x = counted({groups, rows, columns}, f32);
+      const Doubles all = values(x), sums = values(sum(x, {1})), most = values(amax(x, {1}));
+      const Doubles apart = values(sum(transpose(x, 0, 2), {1}));  // [columns, groups]
+      for (int64_t g = 0; g < groups; ++g)
+        for (int64_t c = 0; c < columns; ++c) {
+          double total = 0, largest = -kInf;
+          for (int64_t r = 0; r < rows; ++r) {
+            const double value = all[(g * rows + r) * columns + c];
+            total += value, largest = std::max(largest, value);
+          }
+          ASSERT_EQ(sums[g * columns + c], total) << x.shape();
+          ASSERT_EQ(apart[c * groups + g], total) << x.shape();
+          ASSERT_EQ(most[g * columns + c], largest) << x.shape();
+        }
+    }
+}
+
+/// Reduced dimensions before, between and after kept ones.
+TEST(Reduce, LogSumExpOfAnyDimensions) {
+  const Variable x = counted({3, 4, 2, 5}, f64);
+  for (const Dims& dims :
+       {Dims{0}, Dims{1}, Dims{1, 2}, Dims{0, 3}, Dims{2, 3}, Dims{0, 1, 2, 3}}) {
+    const Doubles found = values(logsumexp(x, dims)), wanted = values(log(sum(exp(x), dims)));
+    const Doubles strided =
+        values(logsumexp(transpose(transpose(x, 0, 3).contiguous(), 0, 3), dims));
+    ASSERT_EQ(found.size(), wanted.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i], wanted[i], 1e-13);
+      EXPECT_NEAR(strided[i], wanted[i], 1e-13);
+    }
+    Variable y = x.clone().requires_grad_();
+    EXPECT_TRUE(gradcheck([&](const auto& in) { return logsumexp(in[0], dims); }, {y}));
+  }
+}
+
 TEST(Reduce, CumulativeSum) {
   Variable x = make({1, 2, 3, 4, 5, 6}, {2, 3}).requires_grad_();
   EXPECT_EQ(values(cumsum(x, 1)), (Doubles{1, 3, 6, 4, 9, 15}));

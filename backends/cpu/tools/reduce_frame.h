@@ -70,6 +70,29 @@ struct Nest {
     }
     return offsets;
   }
+  /// The offsets of successive indices, without divisions.
+  class Walk {
+   public:
+    Walk(const Nest& nest, int64_t first) : nest_(nest), at_(nest.at(first)) {
+      for (int i = nest.rank - 1; i > 0; first /= nest.axes[i].size, --i)
+        index_[i] = first % nest.axes[i].size;
+    }
+    const Offsets& at() const { return at_; }
+    void next() {
+      for (int i = nest_.rank - 1; i >= 0; --i) {
+        const Axis& axis = nest_.axes[i];
+        at_.in += axis.step, at_.out += axis.out_step;
+        if (i == 0 || ++index_[i] < axis.size) return;
+        at_.in -= axis.size * axis.step, at_.out -= axis.size * axis.out_step;
+        index_[i] = 0;
+      }
+    }
+
+   private:
+    const Nest& nest_;
+    Offsets at_;
+    std::array<int64_t, kMaxRank + 1> index_;  // that of the outermost loop is not kept
+  };
 };
 
 struct ReductionPlan {
@@ -144,6 +167,9 @@ inline int64_t pieces_for(int64_t outputs, int64_t size, int64_t most) {
   return std::clamp(size / kPiece, int64_t(1), std::min(most, enough));
 }
 
+/// The number of outputs, of `size` elements each, that share a task.
+inline int64_t outputs_together(int64_t size) { return std::max<int64_t>(1, kPiece / 8 / size); }
+
 /// Reduces few contiguous rows, in the order of reduce_rows().
 template <typename R, typename T, typename Write>
 void reduce_some_rows(const R& r, const T* x, int64_t rows, int64_t n, const double* centres,
@@ -177,6 +203,10 @@ void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double
     const double centre = Centred<R> ? centres[at.out] : 0.0;
     typename R::Value buffer[kBlock];
     Total total = Total(R::kFirst);
+    if (units == 1) {  // without divisions
+      const auto* values = load_values(x + at.in, row.step, row.size, buffer);
+      return r.repeat(r.join(total, reduce_block(r, values, row.size, centre)), plan.repeats);
+    }
     for (int64_t unit = first; unit < last; ++unit) {
       const int64_t start = unit % blocks * kBlock;
       const int64_t n = std::min(kBlock, row.size - start);
@@ -185,16 +215,21 @@ void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double
     }
     return r.repeat(total, plan.repeats);
   };
+  const int64_t size = units * std::min(row.size, kBlock);
+  const int64_t together = pieces == 1 ? outputs_together(size) : 1;
   const auto run = [&](int64_t task) __attribute__((noinline)) {
-    const int64_t piece = task % pieces;
-    const auto at = plan.kept.at(task / pieces);
-    const Total total = total_of(at, piece * units / pieces, (piece + 1) * units / pieces);
-    if (pieces == 1)
-      write(at.out, total);
-    else
-      parts[task] = total;
+    if (pieces > 1) {
+      const int64_t piece = task % pieces;
+      parts[task] = total_of(plan.kept.at(task / pieces), piece * units / pieces,
+                             (piece + 1) * units / pieces);
+      return;
+    }
+    const int64_t end = std::min(outputs, (task + 1) * together);
+    Nest::Walk walk(plan.kept, task * together);
+    for (int64_t i = task * together; i < end; ++i, walk.next())
+      write(walk.at().out, total_of(walk.at(), 0, units));
   };
-  share_tasks(outputs * pieces, outputs * units * std::min(row.size, kBlock) > kParallel, run);
+  share_tasks((outputs * pieces + together - 1) / together, outputs * size > kParallel, run);
   if (pieces == 1) return;
   for (int64_t output = 0; output < outputs; ++output) {
     Total total = Total(R::kFirst);
@@ -211,17 +246,16 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
   Nest outer = plan.kept;
   const Axis columns = outer.pop();
   const int64_t rows = plan.reduced.count();
+  const int64_t row_step = plan.reduced.rank == 1 ? plan.reduced.inner().step : 0;
   const int64_t blocks = (columns.size + kBlock - 1) / kBlock;
   const int64_t strips = outer.count() * blocks;  // strips of up to kBlock columns
   const int64_t width = std::min(columns.size, kBlock);
   const int64_t pieces = pieces_for(strips, rows * width, (rows + kRowsAtOnce - 1) / kRowsAtOnce);
   std::vector<Total> parts(pieces > 1 ? strips * pieces * width : 0);
-  const auto run = [&](int64_t task) __attribute__((noinline)) {
-    const int64_t piece = task % pieces, strip = task / pieces;
-    const int64_t first = strip % blocks * kBlock;
+  // The rows [begin, end) of up to kBlock columns that start at `first`.
+  const auto run_strip = [&](Nest::Offsets at, int64_t first, int64_t begin, int64_t end,
+                             Total* part) {
     const int64_t n = std::min(kBlock, columns.size - first);
-    const auto at = outer.at(strip / blocks);
-    const int64_t end = (piece + 1) * rows / pieces;
     typename R::Value buffer[kRowsTogether<T>][kBlock];
     Part lanes[kBlock];
     Total totals[kBlock];
@@ -229,10 +263,11 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
     if constexpr (Centred<R>)
       for (int64_t j = 0; j < n; ++j) centre[j] = centres[at.out + (first + j) * columns.out_step];
     std::fill_n(totals, n, Total(R::kFirst));
+    const T* const base = x + at.in + first * columns.step;
     const auto row = [&](int64_t i) {
-      return x + at.in + first * columns.step + plan.reduced.at(i).in;
+      return base + (row_step != 0 ? i * row_step : plan.reduced.at(i).in);
     };
-    for (int64_t start = piece * rows / pieces; start < end; start += kRowsAtOnce) {
+    for (int64_t start = begin; start < end; start += kRowsAtOnce) {
       std::fill_n(lanes, n, R::kFirst);
       const int64_t last = std::min(end, start + kRowsAtOnce);
       const auto add_rows = [&]<int k>(int64_t i, std::integral_constant<int, k>) {
@@ -240,7 +275,7 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
         const T* next[k];
         unrolled<k>([&](auto l) {
           values[l] = load_values(row(i + l), columns.step, n, buffer[l]);
-          next[l] = row(std::min(i + k + l, rows - 1));
+          if (n >= kStripe) next[l] = row(std::min(i + k + l, rows - 1));
         });
         const auto add = [&](int64_t from, int64_t to) {
           if constexpr (requires { r.add_rows(lanes, values, from, to); })
@@ -266,13 +301,26 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
     }
     for (int64_t j = 0; j < n; ++j) {
       totals[j] = r.repeat(totals[j], plan.repeats);
-      if (pieces == 1)
+      if (part == nullptr)
         write(at.out + (first + j) * columns.out_step, totals[j]);
       else
-        parts[task * width + j] = totals[j];
+        part[j] = totals[j];
     }
   };
-  share_tasks(strips * pieces, strips * rows * width > kParallel, run);
+  const int64_t together = pieces == 1 && blocks == 1 ? outputs_together(rows * width) : 1;
+  const auto run = [&](int64_t task) __attribute__((noinline)) {
+    if (pieces > 1 || blocks > 1) {
+      const int64_t piece = task % pieces, strip = task / pieces;
+      return run_strip(outer.at(strip / blocks), strip % blocks * kBlock, piece * rows / pieces,
+                       (piece + 1) * rows / pieces,
+                       pieces > 1 ? parts.data() + task * width : nullptr);
+    }
+    const int64_t end = std::min(strips, (task + 1) * together);
+    Nest::Walk walk(outer, task * together);
+    for (int64_t i = task * together; i < end; ++i, walk.next())
+      run_strip(walk.at(), 0, 0, rows, nullptr);
+  };
+  share_tasks((strips * pieces + together - 1) / together, strips * rows * width > kParallel, run);
   if (pieces == 1) return;
   for (int64_t strip = 0; strip < strips; ++strip) {
     const int64_t first = strip % blocks * kBlock;

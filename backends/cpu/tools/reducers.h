@@ -55,6 +55,14 @@ struct PowersOf : SumOf<T, double> {
     if (p == 0) return part + (value != 0);
     return part + std::pow(std::fabs(double(value)), p);
   }
+  static double block(const float* values, int64_t n) requires(kPower != 0) {
+    return sum_in_double(values, n, [](auto x) {
+      if constexpr (kPower == 1)
+        return x < 0 ? -x : x;
+      else
+        return x * x;
+    });
+  }
 };
 
 template <typename T>
@@ -138,33 +146,36 @@ struct ExtremeOf {
       for (int row = 0; row < k; ++row) parts[i] = float(add(Part(parts[i]), Part(rows[row][i])));
   }
 
-  /// Looks for NaN apart from the extreme, which takes half of the instructions.
+  /// Looks for NaN apart from the extreme, which takes half of the instructions. The last register
+  /// overlaps the one before.
   float block(const float* values, int64_t n) const {
     using B = xsimd::batch<float>;
     constexpr int64_t kLane = int64_t(B::size), kParts = 4;
-    B parts[kParts];
-    unrolled<kParts>([&](auto k) { parts[k()] = B(float(kFirst)); });
-    auto is_number = parts[0] == parts[0];
+    if (n < kLane) {
+      float part = float(kFirst);
+      for (int64_t i = 0; i < n; ++i) part = float(add(Part(part), Part(values[i])));
+      return part;
+    }
+    B most = B::load_unaligned(values + n - kLane);
+    auto is_number = most == most;
+    const auto take = [&](B& part, int64_t i) {
+      const B value = B::load_unaligned(values + i);
+      is_number = is_number & (value == value);
+      part = extreme(value, part);
+    };
     int64_t i = 0;
-    for (; i + kParts * kLane <= n; i += kParts * kLane) {
-      fetch_run(values + i + kFetchAhead / int64_t(sizeof(float)), kParts * kLane);
-      unrolled<kParts>([&](auto k) {
-        const B value = B::load_unaligned(values + i + k() * kLane);
-        is_number = is_number & (value == value);
-        parts[k()] = extreme(value, parts[k()]);
-      });
+    if (n >= kParts * kLane) {
+      B parts[kParts];
+      unrolled<kParts>([&](auto k) { parts[k()] = B(float(kFirst)); });
+      for (; i + kParts * kLane <= n; i += kParts * kLane) {
+        fetch_run(values + i + kFetchAhead / int64_t(sizeof(float)), kParts * kLane);
+        unrolled<kParts>([&](auto k) { take(parts[k()], i + k() * kLane); });
+      }
+      most = extreme(most, extreme(extreme(parts[3], parts[1]), extreme(parts[2], parts[0])));
     }
+    for (; i + kLane <= n; i += kLane) take(most, i);
     if (!xsimd::all(is_number)) return std::numeric_limits<float>::quiet_NaN();
-    if (i == n) {
-      const B half = extreme(extreme(parts[3], parts[1]), extreme(parts[2], parts[0]));
-      return fold<kLane / 2>(half, std::make_integer_sequence<int, int(kLane)>()).get(0);
-    }
-    alignas(64) float lanes[kParts * kLane];
-    unrolled<kParts>([&](auto k) { parts[k()].store_aligned(lanes + k() * kLane); });
-    for (int64_t j = 0; i < n; ++i, ++j) lanes[j] = float(add(lanes[j], values[i]));
-    for (int64_t width = kParts * kLane / 2; width > 0; width /= 2)
-      for (int64_t j = 0; j < width; ++j) lanes[j] = float(add(lanes[j], lanes[j + width]));
-    return lanes[0];
+    return fold<kLane / 2>(most, std::make_integer_sequence<int, int(kLane)>()).get(0);
   }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "backends/cpu/tools/simd.h"
@@ -49,21 +50,20 @@ void combine_in_double(double* parts, const float* const (&rows)[kRows], int64_t
 /// kFloats partial sums side by side.
 class WideSum {
  public:
-  void add(const float* x) {
-    lower_ += widen(load_vector<HalfFloats>(x));
-    upper_ += widen(load_vector<HalfFloats>(x + kDoubles));
+  void add(const float* x) { add(x, std::identity()); }
+  /// Adds f of each number; f takes vectors of double.
+  template <typename F>
+  void add(const float* x, const F& f) {
+    lower_ += f(widen(load_vector<HalfFloats>(x)));
+    upper_ += f(widen(load_vector<HalfFloats>(x + kDoubles)));
   }
   void add(Floats values) {
     constexpr auto kLanesOfHalf = std::make_integer_sequence<int, kDoubles>();
     lower_ += widen(half<0>(values, kLanesOfHalf));
     upper_ += widen(half<kDoubles>(values, kLanesOfHalf));
   }
-  double total() const {
-    Doubles sums = lower_ + upper_;
-    for (int width = kDoubles / 2; width > 0; width /= 2)
-      for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
-    return sums[0];
-  }
+  void join(const WideSum& other) { lower_ += other.lower_, upper_ += other.upper_; }
+  double total() const { return folded<kDoubles / 2>(lower_ + upper_)[0]; }
 
  private:
   /// Half of the lanes, starting at `first`.
@@ -71,23 +71,44 @@ class WideSum {
   static HalfFloats half(Floats x, std::integer_sequence<int, i...>) {
     return __builtin_shufflevector(x, x, (first + i)...);
   }
+  /// Lane 0 becomes the sum of the lower 2 kWidth lanes.
+  template <int kWidth>
+  static Doubles folded(Doubles x) {
+    const Doubles sums = x + moved<kWidth>(x, std::make_integer_sequence<int, kDoubles>());
+    if constexpr (kWidth == 1)
+      return sums;
+    else
+      return folded<kWidth / 2>(sums);
+  }
+  template <int kWidth, int... i>
+  static Doubles moved(Doubles x, std::integer_sequence<int, i...>) {
+    return __builtin_shufflevector(x, x, ((i + kWidth) % kDoubles)...);
+  }
   Doubles lower_ = {}, upper_ = {};
 };
 
-/// The sum of n contiguous floats. The loop is so short that kFetchAhead is doubled.
-inline double sum_in_double(const float* x, int64_t n) {
-  WideSum a, b, c, d;
+/// The sum of f(x) of n contiguous floats; f takes doubles and vectors of them. The loop is so
+/// short that kFetchAhead is doubled.
+template <typename F = std::identity>
+double sum_in_double(const float* x, int64_t n, const F& f = {}) {
+  WideSum a;
   int64_t i = 0;
-  for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
-    for (int line = 0; line < 4; ++line) fetch(x + i + line * kFloats + 2 * kFetchAhead / 4);
-    a.add(x + i);
-    b.add(x + i + kFloats);
-    c.add(x + i + 2 * kFloats);
-    d.add(x + i + 3 * kFloats);
+  if (n >= 4 * kFloats) {
+    WideSum b, c, d;
+    for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
+      for (int line = 0; line < 4; ++line) fetch(x + i + line * kFloats + 2 * kFetchAhead / 4);
+      a.add(x + i, f);
+      b.add(x + i + kFloats, f);
+      c.add(x + i + 2 * kFloats, f);
+      d.add(x + i + 3 * kFloats, f);
+    }
+    for (; i + kFloats <= n; i += kFloats) a.add(x + i, f);
+    a.join(b), c.join(d), a.join(c);
+  } else {
+    for (; i + kFloats <= n; i += kFloats) a.add(x + i, f);
   }
-  for (; i + kFloats <= n; i += kFloats) a.add(x + i);
-  double total = (a.total() + b.total()) + (c.total() + d.total());
-  for (; i < n; ++i) total += double(x[i]);
+  double total = i > 0 ? a.total() : 0.0;
+  for (; i < n; ++i) total += f(double(x[i]));
   return total;
 }
 
