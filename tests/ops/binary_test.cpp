@@ -448,6 +448,30 @@ TEST(BinaryInPlace, T16_LeavesAreNotWrittenWhileRecording) {
   EXPECT_EQ(x.to_vector<double>(), (Doubles{2, 3}));
 }
 
+/// Rows of every length, in which an operand is constant, a part of longer rows or every second
+/// element of them.
+TEST(Binary, ShortRows) {
+  for (int64_t n = 1; n <= 90; ++n) {
+    const int64_t rows = 3000 / n + 2;
+    const Variable all = make(spread(rows * 2 * (n + 1), 0.1), {rows, 2 * (n + 1)});
+    for (DType dtype : {f32, f64, bf16, u8}) {
+      const Variable wide = dtype == u8 ? (all * 100 + 100).to(u8) : all.to(dtype);
+      const Variable part = slice(wide, 1, 1, n + 1), apart = slice(wide, 1, 1, 2 * n, 2);
+      const Variable x = part.contiguous(), column = slice(wide, 1, 0, 1);
+      const auto of = [](const Variable& y) { return y.to_vector<double>(); };
+      const auto a = of(x), b = of(apart.contiguous()), c = of(column.contiguous());
+      const auto constant = of(where(x > column, x, column)), within = of(where(part > x, 0, part)),
+                 other = of(where(x > apart, x, apart));
+      for (size_t i = 0; i < a.size(); ++i) {
+        const double single = c[i / size_t(n)];
+        ASSERT_EQ(constant[i], std::max(a[i], single)) << n << ' ' << name(dtype);
+        ASSERT_EQ(within[i], a[i]) << n << ' ' << name(dtype);
+        ASSERT_EQ(other[i], std::max(a[i], b[i])) << n << ' ' << name(dtype);
+      }
+    }
+  }
+}
+
 TEST(Where, ChecksTheConditionOfEveryPath) {
   // The int64 operand is converted to a temporary, which the result may overwrite.
   const Variable x = ones({3}), whole = ones({3}, {.dtype = i64});

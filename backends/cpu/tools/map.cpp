@@ -60,6 +60,33 @@ void gather_rows_of(Word* to, const Word* x, int64_t rows, int64_t across, int64
     for (int64_t i = 0; i < kRow; ++i) to[r * kRow + i] = x[r * across + i * step];
 }
 
+/// Fills rows with one element each, by lines that may reach into the next rows.
+template <typename Word>
+void splat_rows(Word* to, const Word* x, int64_t rows, int64_t row, int64_t across) {
+  constexpr int64_t kLine = 64 / int64_t(sizeof(Word));
+  using Line [[gnu::vector_size(64)]] = Word;
+  const int64_t reach = (row + kLine - 1) / kLine * kLine;
+  const int64_t whole = rows * row < reach ? 0 : (rows * row - reach) / row + 1;
+  for (int64_t r = 0; r < rows; ++r, to += row) {
+    const Word element = x[r * across];
+    const Line line = Line{} + element;
+    const int64_t end = r < whole ? reach : row;
+    int64_t i = 0;
+    for (; i + kLine <= end; i += kLine) std::memcpy(to + i, &line, sizeof(line));
+    for (; i < end; ++i) to[i] = element;
+  }
+}
+
+/// Copies rows by chunks of constant size; the last chunk of a row overlaps the one before.
+template <size_t kBytes, typename Word>
+void copy_rows(Word* to, const Word* x, int64_t rows, int64_t row, int64_t across) {
+  constexpr int64_t kChunk = int64_t(kBytes / sizeof(Word));
+  for (int64_t r = 0; r < rows; ++r, to += row, x += across) {
+    for (int64_t i = 0; i + kChunk < row; i += kChunk) std::memcpy(to + i, x + i, kBytes);
+    std::memcpy(to + row - kChunk, x + row - kChunk, kBytes);
+  }
+}
+
 template <typename Word>
 void gather_rows(Word* to, const Word* x, int64_t rows, int64_t row, int64_t across, int64_t step) {
   switch (row) {
@@ -69,13 +96,17 @@ void gather_rows(Word* to, const Word* x, int64_t rows, int64_t row, int64_t acr
       return gather_rows_of<3>(to, x, rows, across, step);
     case 4:
       return gather_rows_of<4>(to, x, rows, across, step);
-    default:
-      for (int64_t r = 0; r < rows; ++r, to += row, x += across)
-        for (int64_t i = 0; i < row; ++i) to[i] = x[i * step];
   }
+  if (step == 0) return splat_rows(to, x, rows, row, across);
+  const size_t bytes = size_t(row) * sizeof(Word);
+  if (step == 1 && bytes >= 64) return copy_rows<64>(to, x, rows, row, across);
+  if (step == 1 && bytes >= 32) return copy_rows<32>(to, x, rows, row, across);
+  if (step == 1 && bytes >= 16) return copy_rows<16>(to, x, rows, row, across);
+  for (int64_t r = 0; r < rows; ++r, to += row, x += across)
+    for (int64_t i = 0; i < row; ++i) to[i] = x[i * step];
 }
 
-constexpr int64_t kShortRow = 16;  // elements of a row that does not justify a visit
+constexpr int64_t kShortRow = kGathered / 4;  // elements of a row that does not justify a visit
 
 template <typename Word>
 void gather_words(Word* to, const Word* from, const int64_t* sizes, const int64_t* strides,
@@ -103,7 +134,7 @@ void gather_words(Word* to, const Word* from, const int64_t* sizes, const int64_
     if (step == 1)
       for (int64_t i = 0; i < n; ++i) to[i] = x[i];
     else if (step == 0)
-      for (int64_t i = 0; i < n; ++i) to[i] = x[0];
+      splat_rows(to, x, 1, n, 0);
     else if (step == -1)  // reversed in registers
       for (int64_t i = 0; i < n; ++i) to[i] = x[-i];
     else if (step == 2)
