@@ -185,6 +185,11 @@ struct LogSumExp {
 
   Tensor forward(const Tensor& x) {
     require_float(kName, x);
+    Tensor y = x.empty_like(extent.to);
+    if (const Shape rows = interleaved_rows(x); rows.rank() > 0) {
+      kernels::logsumexp(x.with_layout({rows, contiguous_strides(rows), x.layout().offset}), y);
+      return y;
+    }
     // Merges the reduced dimensions into one and moves it to the end.
     StridedLayout layout{{}, {}, x.layout().offset};
     for (bool reduced : {false, true})
@@ -195,7 +200,6 @@ struct LogSumExp {
         }
     const Tensor dense = x.with_layout(layout).contiguous();
     const Shape rows{numel(extent.kept), extent.count, 1};
-    Tensor y = x.empty_like(extent.to);
     kernels::logsumexp(dense.with_layout({rows, contiguous_strides(rows), dense.layout().offset}),
                        y);
     return y;
@@ -205,6 +209,22 @@ struct LogSumExp {
     const Variable y = extent.keep(this->y());
     const Variable finite = where(eq(y, -std::numeric_limits<double>::infinity()), 0.0, y);
     return exp(x() - finite) * extent.keep(dy);
+  }
+
+ private:
+  /// The shape [outer, count, inner] of a contiguous x whose reduced dimensions lie together.
+  Shape interleaved_rows(const Tensor& x) const {
+    if (!x.is_contiguous() || x.numel() == 0) return {};
+    int first = 0, last = x.rank();
+    const auto is_kept = [&](int i) { return extent.kept[i] == x.shape()[i]; };
+    while (first < last && is_kept(first)) ++first;
+    while (last > first && is_kept(last - 1)) --last;
+    Shape rows{1, 1, 1};
+    for (int i = 0; i < x.rank(); ++i) {
+      if (i >= first && i < last && is_kept(i) && x.shape()[i] != 1) return {};
+      rows[i < first ? 0 : i < last ? 1 : 2] *= x.shape()[i];
+    }
+    return rows;
   }
 };
 

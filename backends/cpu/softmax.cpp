@@ -185,6 +185,33 @@ const Compute<T>* load_probabilities(const T* y, int64_t count, Compute<T>* buff
   return buffer;
 }
 
+/// The sum of n values of a, or of their products with b, in four registers.
+template <bool kProducts, typename V>
+double sum_of(const V* a, [[maybe_unused]] const V* b, int64_t n) {
+  using B = xsimd::batch<V>;
+  constexpr int64_t kSize = int64_t(B::size);
+  B sums[4] = {V(0), V(0), V(0), V(0)};
+  const auto term = [&](auto x, auto y) {
+    if constexpr (kProducts)
+      return x * y;
+    else
+      return x;
+  };
+  int64_t i = 0;
+  for (; i + 4 * kSize <= n; i += 4 * kSize)
+    unrolled<4>([&](auto k) {
+      const int64_t at = i + k() * kSize;
+      sums[k()] += term(B::load_unaligned(a + at), B::load_unaligned((kProducts ? b : a) + at));
+    });
+  for (; i + kSize <= n; i += kSize)
+    sums[0] += term(B::load_unaligned(a + i), B::load_unaligned((kProducts ? b : a) + i));
+  if (const int64_t rest = n - i; rest > 0) {
+    const B zero(V(0));
+    sums[1] += term(load_first(a + i, rest, zero), load_first((kProducts ? b : a) + i, rest, zero));
+  }
+  return double(xsimd::hadd((sums[0] + sums[1]) + (sums[2] + sums[3])));
+}
+
 template <bool kLog, typename T>
 void row_backward(const T* y, const T* dy, int64_t n, T* dx) {
   using V = Compute<T>;
@@ -195,18 +222,18 @@ void row_backward(const T* y, const T* dy, int64_t n, T* dx) {
     const int64_t count = std::min(kBlock, n - i);
     const V* ys = kLog ? dy_buffer : load_values(y + i, 1, count, y_buffer);
     const V* dys = load_values(dy + i, 1, count, dy_buffer);
-    V terms[kBlock];
-    for (int64_t j = 0; j < count; ++j) terms[j] = Rule::term(kLog ? V(0) : ys[j], dys[j]);
-    total += reduce_block(SumOf<V>{}, terms, count);
+    total += sum_of<!kLog>(dys, ys, count);
   }
   const V sum = V(total);
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
     const V* ys = load_probabilities<kLog>(y + i, count, y_buffer);
     const V* dys = load_values(dy + i, 1, count, dy_buffer);
-    V results[kBlock];
+    V buffer[kIsHalf<T> ? kBlock : 1];
+    V* results = place_values(dx + i, buffer);
+#pragma omp simd  // dx may be dy
     for (int64_t j = 0; j < count; ++j) results[j] = Rule::gradient(ys[j], dys[j], sum);
-    narrow(results, count, dx + i);
+    store_values(results, count, dx + i);
   }
 }
 

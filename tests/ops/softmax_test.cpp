@@ -188,6 +188,36 @@ TEST(Softmax, FusedAndRecordedGradientsAgree) {
     }
 }
 
+/// Rows of every length beside the formulas in double.
+TEST(Softmax, ShortRows) {
+  for (int64_t n = 1; n <= 70; ++n) {
+    Doubles numbers(size_t(2 * n)), slopes(size_t(2 * n));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = std::fmod(double(i) * 0.737, 3) - 1;
+      slopes[i] = std::fmod(double(i) * 0.311, 2) - 1;
+    }
+    Variable x = make(numbers, {2, n}, f32).requires_grad_();
+    const Variable dy = make(slopes, {2, n}, f32);
+    const Variable y = softmax(x, 1), log_y = log_softmax(x, 1);
+    const Doubles found = values(y), logs = values(log_y), totals = values(logsumexp(x, {1})),
+                  slope = values(grad(y, x, dy)), log_slope = values(grad(log_y, x, dy));
+    for (int64_t row = 0; row < 2; ++row) {
+      double total = 0, mean = 0, sum = 0;
+      for (int64_t i = row * n; i < (row + 1) * n; ++i) total += std::exp(numbers[i]);
+      for (int64_t i = row * n; i < (row + 1) * n; ++i)
+        mean += std::exp(numbers[i]) / total * slopes[i], sum += slopes[i];
+      EXPECT_NEAR(totals[row], std::log(total), 1e-6);
+      for (int64_t i = row * n; i < (row + 1) * n; ++i) {
+        const double wanted = std::exp(numbers[i]) / total;
+        ASSERT_NEAR(found[i], wanted, 1e-6) << n;
+        ASSERT_NEAR(logs[i], std::log(wanted), 2e-6) << n;
+        ASSERT_NEAR(slope[i], wanted * (slopes[i] - mean), 1e-6) << n;
+        ASSERT_NEAR(log_slope[i], slopes[i] - wanted * sum, 4e-6) << n;
+      }
+    }
+  }
+}
+
 /// Empty tensors take no time, however many or long the rows would be.
 TEST(Softmax, T03_NothingButWide) {
   const Shape shape{0, int64_t(1) << 31, int64_t(1) << 31};

@@ -9,6 +9,43 @@
 
 namespace tapegrad::backends::cpu {
 
+/// Loads the first `count` lanes, 0 < count < lanes; the others are those of `standard`.
+template <typename V>
+xsimd::batch<V> load_first(const V* x, int64_t count, xsimd::batch<V> standard) {
+#if XSIMD_WITH_AVX512F
+  if constexpr (std::is_same_v<V, float>)
+    return _mm512_mask_loadu_ps(standard, __mmask16((1u << count) - 1), x);
+#endif
+  alignas(64) V lanes[xsimd::batch<V>::size];
+  standard.store_aligned(lanes);
+  std::copy_n(x, count, lanes);
+  return xsimd::batch<V>::load_aligned(lanes);
+}
+
+/// 0 in all but the first `count` lanes.
+template <typename V>
+xsimd::batch<V> first_lanes(xsimd::batch<V> values, int64_t count) {
+#if XSIMD_WITH_AVX512F
+  if constexpr (std::is_same_v<V, float>)
+    return _mm512_maskz_mov_ps(__mmask16((1u << count) - 1), values);
+#endif
+  alignas(64) V lanes[xsimd::batch<V>::size];
+  values.store_aligned(lanes);
+  return load_first(lanes, count, xsimd::batch<V>(V(0)));
+}
+
+/// Stores the first `count` lanes.
+template <typename V>
+void store_first(V* y, int64_t count, xsimd::batch<V> values) {
+#if XSIMD_WITH_AVX512F
+  if constexpr (std::is_same_v<V, float>)
+    return _mm512_mask_storeu_ps(y, __mmask16((1u << count) - 1), values);
+#endif
+  alignas(64) V lanes[xsimd::batch<V>::size];
+  values.store_aligned(lanes);
+  std::copy_n(lanes, count, y);
+}
+
 /// e = exp(x - shift) for n contiguous values; returns their sum. e may be null. Calls
 /// fetch_next(i) at each position i, to prefetch other data.
 template <typename V, typename Fetch>
@@ -25,14 +62,9 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e, Fetch fetch_next) {
     sum += value;
   }
   if (i < n) {
-    alignas(64) V rest[kSize];
-    std::fill_n(rest, kSize, shift);
-    std::copy(x + i, x + n, rest);
-    const B shifted = B::load_aligned(rest) - by;
-    functions::exp_of_negative(shifted).store_aligned(rest);
-    if (e != nullptr) std::copy_n(rest, n - i, e + i);
-    std::fill(rest + (n - i), rest + kSize, V(0));
-    sum += B::load_aligned(rest);
+    const B value = functions::exp_of_negative(load_first(x + i, n - i, by) - by);
+    if (e != nullptr) store_first(e + i, n - i, value);
+    sum += first_lanes(value, n - i);
   }
   return xsimd::hadd(sum);
 }
@@ -60,18 +92,20 @@ V largest_number(const V* x, int64_t n) {
   using B = xsimd::batch<V>;
   constexpr int64_t kSize = int64_t(B::size);
   V largest = -std::numeric_limits<V>::infinity();
-  int64_t i = 0;
-  if (n >= 2 * kSize) {
-    B even(largest), odd(largest);
-    // max() of a NaN and a second operand returns the second operand.
-    for (; i + 2 * kSize <= n; i += 2 * kSize) {
-      even = xsimd::max(B::load_unaligned(x + i), even);
-      odd = xsimd::max(B::load_unaligned(x + i + kSize), odd);
-    }
-    largest = largest_lane(xsimd::max(even, odd));
+  if (n < kSize) {
+    for (int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+    return largest;
   }
-  for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
+  B even(largest), odd(largest);
+  int64_t i = 0;
+  // max() of a NaN and a second operand returns the second operand.
+  for (; i + 2 * kSize <= n; i += 2 * kSize) {
+    even = xsimd::max(B::load_unaligned(x + i), even);
+    odd = xsimd::max(B::load_unaligned(x + i + kSize), odd);
+  }
+  if (i + kSize <= n) even = xsimd::max(B::load_unaligned(x + i), even);
+  odd = xsimd::max(B::load_unaligned(x + n - kSize), odd);  // overlaps what is done
+  return largest_lane(xsimd::max(even, odd));
 }
 
 }  // namespace tapegrad::backends::cpu
