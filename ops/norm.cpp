@@ -38,18 +38,6 @@ void write_invstd(const Tensor& var, double eps, Tensor& invstd) {
   kernels::rsqrt((Variable(var) + eps).value(), invstd);
 }
 
-}  // namespace
-
-void kernels::batch_norm_training_by_parts(const Tensor& x, const Tensor& weight,
-                                           const Tensor& bias, double eps, Tensor& y, Tensor& mean,
-                                           Tensor& var, Tensor& invstd) {
-  kernels::channel_moments(x, mean, var);
-  write_invstd(var, eps, invstd);
-  kernels::batch_norm(x, mean, invstd, weight, bias, y);
-}
-
-namespace {
-
 DType statistics_dtype(DType dtype) { return dtype == f64 ? f64 : f32; }
 
 Tensor as(const Tensor& x, const Shape& shape) {
@@ -84,6 +72,11 @@ struct BatchNorm {
     return {shape[0], shape[1], size};
   }
 
+  /// Views one number per channel as a tensor that broadcasts to [n, channels, size].
+  static Tensor for_each_channel(const Tensor& x) {
+    return x ? x.with_layout({{x.numel(), 1}, {1, 1}, x.layout().offset}) : x;
+  }
+
   /// A parameter in the dtype and layout of the kernels.
   Tensor wide(const Tensor& parameter) const {
     return parameter ? parameter.to(mean.dtype()).contiguous() : parameter;
@@ -95,12 +88,14 @@ struct BatchNorm {
     Tensor to = as(y, channels(x.shape())), now = std::exchange(var, Tensor());
     const Tensor rows = as(x, channels(x.shape())), scale = wide(weight), shift = wide(bias);
     invstd = now.empty_like();
-    if (training) {
+    if (training && kernels::batch_norm_training.has(x.device().type, x.dtype())) {
       kernels::batch_norm_training(rows, scale, shift, eps, to, mean, now, invstd);
-    } else {
-      write_invstd(now, eps, invstd);
-      kernels::batch_norm(rows, mean, invstd, scale, shift, to);
+      return y;
     }
+    if (training) kernels::channel_moments(rows, mean, now);
+    write_invstd(now, eps, invstd);
+    kernels::batch_norm(rows, for_each_channel(mean), for_each_channel(invstd),
+                        for_each_channel(scale), for_each_channel(shift), to);
     return y;
   }
 

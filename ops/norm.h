@@ -46,18 +46,16 @@ namespace kernels {
 
 /// The mean and the population variance of each channel of x [n, channels, size].
 extern Kernel<void(const Tensor& x, Tensor& mean, Tensor& var)> channel_moments;
-/// y = (x - mean) * invstd * weight + bias
+/// y = (x - mean) * (invstd * weight) + bias. x is [n, channels, size], and the other operands are
+/// [channels, 1]: the kernel is elementwise, and a captured step joins it to others.
 extern Kernel<void(const Tensor& x, const Tensor& mean, const Tensor& invstd, const Tensor& weight,
                    const Tensor& bias, Tensor& y)>
     batch_norm;
 /// Computes mean, var and invstd = 1 / sqrt(var + eps) of each channel of x, and y by batch_norm
-/// with them.
+/// with them. Optional: without it, channel_moments and batch_norm are called.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
                    Tensor& mean, Tensor& var, Tensor& invstd)>
     batch_norm_training;
-/// Implementation of batch_norm_training composed of other kernels.
-void batch_norm_training_by_parts(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                  double eps, Tensor& y, Tensor& mean, Tensor& var, Tensor& invstd);
 /// In training mean and invstd depend on x; otherwise they are constants.
 extern Kernel<void(const Tensor& x, const Tensor& dy, const Tensor& mean, const Tensor& invstd,
                    const Tensor& weight, bool training, Tensor& dx, Tensor& dweight, Tensor& dbias)>

@@ -5,6 +5,7 @@
 #include "backends/cpu/fast/norm_packed.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/map.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
 #include "core/dispatch/implementations.h"
@@ -122,6 +123,94 @@ struct BatchNorm {
     run(x, mean.data<V>(), by.scale.data(), by.shift.data(), y);
   }
 };
+
+/// Writes n elements of x with stride `step`.
+template <typename V>
+void spread(const V* x, int64_t step, int64_t n, V* to) {
+  if (step == 0) return void(std::fill_n(to, n, *x));
+  for (int64_t i = 0; i < n; ++i) to[i] = x[i * step];
+}
+
+/// Normalizes contiguous elements; the other operands (mean, invstd, weight and bias) broadcast to
+/// their shape.
+template <typename T>
+void normalize_elements(const Tensor& x, const std::array<const Tensor*, 4>& others, Tensor& y) {
+  using V = Compute<T>;
+  static constexpr V kStandard[] = {0, 1, 1, 0};
+  Shape shape = y.shape();
+  std::array<const V*, 4> numbers;
+  std::array<Strides, 4> strides;
+  for (size_t i = 0; i < 4; ++i) {
+    const Tensor& other = *others[i];
+    numbers[i] = other ? other.data<V>() : &kStandard[i];
+    strides[i] = broadcast_strides(other ? other.layout() : StridedLayout{}, shape);
+  }
+  // In a packed layout, the numbers of a few channels are repeated for each pixel.
+  int64_t repeats = 1;
+  const int middle = shape.rank() - 2;
+  if (middle >= 0 && shape[middle + 1] <= kBlock &&
+      std::ranges::all_of(strides, [&](const Strides& each) { return each[middle] == 0; })) {
+    repeats = shape[middle];
+    const auto without_middle = [&](const Dims& dims) {
+      Dims rest{};
+      for (int i = 0; i < dims.rank(); ++i)
+        if (i != middle) rest.push_back(dims[i]);
+      return rest;
+    };
+    shape = without_middle(shape);
+    for (Strides& each : strides) each = without_middle(each);
+  }
+  const T* from = x.data<T>();
+  T* to = y.data<T>();
+  for_each_row(shape, strides, [&](const auto& at, const auto& step, int64_t count) {
+    for (int64_t first = 0; first < count; first += kBlock) {
+      V mean[kBlock], scale[kBlock], shift[kBlock], x_buffer[kBlock], y_buffer[kBlock];
+      int64_t n = std::min(kBlock, count - first);
+      const auto take = [&](size_t i, V* numbers_of_row) {
+        spread(numbers[i] + at[i] + first * step[i], step[i], n, numbers_of_row);
+      };
+      take(0, mean), take(1, scale), take(2, y_buffer), take(3, shift);
+      for (int64_t j = 0; j < n; ++j) scale[j] *= y_buffer[j];
+      const int64_t all = n * repeats, period = n;
+      for (; n + period <= std::min(kBlock, all); n += period)
+        for (V* row : {mean, scale, shift}) std::copy_n(row, period, row + n);
+      for (int64_t i = 0, size; i < all; i += size, from += size, to += size) {
+        size = std::min(n, all - i);
+        const V* xs = load_values(from, 1, size, x_buffer);
+        V* ys = place_values(to, y_buffer);
+        for (int64_t j = 0; j < size; ++j) ys[j] = (xs[j] - mean[j]) * scale[j] + shift[j];
+        store_values(ys, size, to);
+      }
+    }
+  });
+}
+
+/// A block of a call in a captured step (Parts::kElements).
+struct BatchNormElements {
+  static constexpr std::string_view kName = "elements";
+  static bool accepts(const Tensor& x, const Tensor& mean, const Tensor&, const Tensor&,
+                      const Tensor&, const Tensor&) {
+    return x.rank() != 3 || mean.rank() != 2;
+  }
+  template <typename T>
+  static void run(TypeTag<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
+                  const Tensor& weight, const Tensor& bias, Tensor& y) {
+    normalize_elements<T>(x, {&mean, &invstd, &weight, &bias}, y);
+  }
+};
+
+/// Registers implementations of batch_norm, which is elementwise if the statistics are given.
+template <typename... Ts>
+void register_batch_norm(TypeList<Ts...>) {
+  using List = ImplementationList<kernels::batch_norm, BatchNormPacked<float>,
+                                  BatchNormPacked<bfloat16>, BatchNormElements, BatchNorm>;
+  const auto traits = []<typename T>(TypeTag<T>) {
+    SlotTraits traits = List::template traits<T>();
+    traits.parts = Parts::kElements;
+    return traits;
+  };
+  (kernels::batch_norm.set_for<Ts>(DeviceType::kCpu, List{}, traits(TypeTag<Ts>{})), ...);
+}
 
 /// Moves running statistics of type T towards those of a batch.
 template <typename V, typename T>
@@ -291,13 +380,9 @@ void register_norm() {
   constexpr DeviceType kCpu = DeviceType::kCpu;
   set_implementations<kernels::channel_moments, ChannelMomentsPacked<float>,
                       ChannelMomentsPacked<bfloat16>, ChannelMoments>(kCpu, kFloatTypes);
-  set_implementations<kernels::batch_norm, BatchNormPacked<float>, BatchNormPacked<bfloat16>,
-                      BatchNorm>(kCpu, kFloatTypes);
+  register_batch_norm(kFloatTypes);
   set_implementations<kernels::batch_norm_backward, BatchNormBackwardPacked<float>,
                       BatchNormBackwardPacked<bfloat16>, BatchNormBackward>(kCpu, kFloatTypes);
-  set<kernels::batch_norm_training>(
-      kFloatTypes, [](auto, auto&... a) { kernels::batch_norm_training_by_parts(a...); },
-      {.takes_packed = true});
   set<kernels::move_statistics>(kFloatTypes, []<typename T>(TypeTag<T>, Tensor& running_mean,
                                                             Tensor& running_var, const Tensor& mean,
                                                             auto&... a) {

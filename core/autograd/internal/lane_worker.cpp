@@ -26,10 +26,11 @@ int64_t block_of(const Buffers& buffers, const LaneAnswer& lanes) {
 LaneAnswer LaneWorker::lanes_of(const std::vector<StepCall>& calls, const StepGroup& group,
                                 const Buffers& buffers) {
   LaneAnswer all;
+  if (group.packing) return all;
   for (const size_t number : group.calls) {
     RecordedCall& call = *calls[number].call;
     const bool is_divided = call.parts() != Parts::kElements;
-    const CallRows rows = rows_of(call);
+    const CallRows rows = rows_of(calls[number]);
     if (is_divided) {
       LaneAnswer answer;
       kernels::describe_lanes(LaneQuestion{&call}, answer);
@@ -70,7 +71,7 @@ LaneWorker::LaneWorker(const std::vector<StepCall>& calls, const StepGroup& grou
     const bool is_divided = recorded.parts() != Parts::kElements;
     calls_.push_back({recorded.copy(), is_divided, nullptr});
     RecordedCall& call = *calls_.back().call;
-    const CallRows rows = rows_of(recorded);
+    const CallRows rows = rows_of(calls[number]);
     size_t next = 0;
     each_tensor(call, [&](Tensor& x, bool is_written) {
       const RowOperand& operand = rows.operands[next++];

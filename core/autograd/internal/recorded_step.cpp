@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/autograd/internal/memory_plan.h"
+#include "core/autograd/internal/observed_layouts.h"
 #include "core/autograd/internal/repetition_plan.h"
 #include "core/base/allocator.h"
 #include "core/base/error.h"
@@ -116,7 +117,9 @@ void RecordedStep::stop() {
 bool RecordedStep::end(bool repeats) {
   if (repeats && saves_memory()) insert_repetitions();
   stop();
-  plan(repeats);
+  // The first run shows the layouts on which segments depend.
+  for (size_t i = 0; i < calls_.size(); ++i) groups_.push_back({{.calls = {i}}, nullptr});
+  plan_storages();
   return true;
 }
 
@@ -231,14 +234,14 @@ void RecordedStep::insert_repetitions() {
   calls_ = std::move(calls);
 }
 
-/// Determines the groups, and where storages have memory. A step that runs once has no segments.
-void RecordedStep::plan(bool repeats) {
-  if (repeats) {
-    for (StepGroup& group : plan_groups(calls_)) groups_.push_back({std::move(group), nullptr});
-  } else {
-    for (size_t i = 0; i < calls_.size(); ++i) groups_.push_back({{.calls = {i}}, nullptr});
-  }
+/// Joins calls to segments, after the first run.
+void RecordedStep::plan_segments() {
+  for (const Life& life : lives_)
+    if (life.storage->is_only_lent()) life.storage->take_memory();
+  groups_.clear(), lives_.clear(), places_.clear(), large_.clear(), kept_.clear();
+  for (StepGroup& group : plan_groups(calls_)) groups_.push_back({std::move(group), nullptr});
   plan_storages();
+  is_planned_ = true;
   Scratch scratch;
   for (Group& group : groups_)
     if (group.plan.calls.size() > 1) {
@@ -256,8 +259,9 @@ void RecordedStep::plan_storages() {
     for (const size_t number : groups_[i].plan.calls) {
       RecordedCall& call = *calls_[number].call;
       const bool is_elementwise = call.parts() == Parts::kElements;
-      const CallRows rows =
-          groups_[i].plan.calls.size() > 1 && !is_elementwise ? rows_of(call) : CallRows();
+      const CallRows rows = groups_[i].plan.calls.size() > 1 && !is_elementwise
+                                ? rows_of(calls_[number])
+                                : CallRows();
       size_t next = 0;
       each_tensor(call, [&](Tensor& x, bool) {
         const size_t operand = next++;
@@ -317,8 +321,12 @@ void RecordedStep::run(const Group& group) {
       for (const size_t number : group.plan.calls) run(calls_[number]);
       for (TensorStorage* storage : group.inner) storage->take_memory();
     }
+  } else if (StepCall& step = calls_[group.plan.calls.front()]; !is_planned_) {
+    const ObservedLayouts layouts(step);
+    run(step);
+    layouts.finish(step);
   } else {
-    run(calls_[group.plan.calls.front()]);
+    run(step);
   }
   for (TensorStorage* storage : group.ends) storage->take_memory();
   // A placed storage whose packed values were unpacked meanwhile has memory of its own.
@@ -337,14 +345,17 @@ void RecordedStep::launch(const std::vector<std::byte>& live) {
   auto* block = block_bytes_ == 0
                     ? nullptr
                     : static_cast<std::byte*>(allocator(cpu.type).allocate(block_bytes_, cpu));
-  const absl::Cleanup free_block = [&] {
-    if (block != nullptr) allocator(cpu.type).deallocate(block, block_bytes_, cpu);
+  const absl::Cleanup free_block = [block, bytes = block_bytes_] {
+    if (block != nullptr) allocator(cpu.type).deallocate(block, bytes, cpu);
   };
   for (const Place& place : places_) place.storage->place(block + place.offset);
   const NoGrad no_grad;
   const detail::AutocastOff as_recorded;
   for (const Group& group : groups_) run(group);
-  if (is_ready()) return;
+  if (is_ready()) {
+    if (!is_planned_) plan_segments();
+    return;
+  }
   settle_owned();
   forget_calls();
 }

@@ -80,7 +80,7 @@ class RecordedStep final : public Capture, public CallRecorder {
 
   void stop();
   void insert_repetitions();
-  void plan(bool repeats);
+  void plan_segments();
   void plan_storages();
   void run(const Group& group);
   void run(StepCall& step) const;
@@ -91,6 +91,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   std::string explain_memory() const;
 
   bool is_recording_ = false;
+  bool is_planned_ = false;    // whether calls are joined to segments
   std::vector<CalledOp> ops_;  // the ops that run, outermost first
   std::vector<StepCall> calls_;
   std::vector<Group> groups_;

@@ -18,7 +18,9 @@ constexpr std::string_view kCheap[] = {"batch_norm", "layer_norm"};
 
 /// A kernel whose sums have another order if an operand has another layout in memory, which any
 /// use of the operand may change.
-bool depends_on_layout(const RecordedCall& call) { return call.name() == "batch_norm"; }
+bool depends_on_layout(const RecordedCall& call) {
+  return call.name() == "batch_norm" && call.parts() != Parts::kElements;
+}
 
 bool is_cheap(const RecordedCall& call) {
   return call.parts() == Parts::kElements ||

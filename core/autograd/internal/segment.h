@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/autograd/internal/lane_worker.h"
@@ -24,7 +25,8 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// Returns false, and does nothing, if an operand has a packed layout now.
+  /// Returns false, and computes nothing, if the layouts of the operands are not those of the first
+  /// run.
   bool run();
   /// Bytes of the values that need no memory.
   int64_t saved_bytes() const { return saved_bytes_; }
@@ -33,16 +35,31 @@ class Segment {
 
  private:
   class Worker;
+  /// A storage that is in memory.
+  struct Outer {
+    TensorStorage* storage;
+    bool is_full;                    // whether it has elements for each row
+    bool was_packed;                 // before the first call, in the first run
+    std::optional<Packing> packing;  // of the result, if a call writes it
+    // While a packed segment runs:
+    RefPtr<TensorStorage> buffer = {};  // the packed values, if there were some
+    std::byte* data = nullptr;
+  };
   /// A call that adds up rows.
   struct Sum {
     RecordedCall* call;
     std::vector<std::byte> memory;
   };
 
+  void add_outer(const StepCall& step, Tensor& x, bool is_written, OperandKind kind);
+  bool find_values();
+  void run_blocks();
+
   const int64_t rows_;
   int64_t block_;                                          // rows
   std::vector<int64_t> starts_;                            // first rows of the threads, and the end
-  std::vector<const TensorStorage*> outer_;                // operands in memory
+  const std::optional<Packing> packing_;                   // of the full operands
+  std::vector<Outer> outer_;                               // operands in memory
   std::vector<std::unique_ptr<Worker>> workers_;           // one for each thread
   std::vector<std::unique_ptr<LaneWorker>> lane_workers_;  // likewise, or empty
   std::vector<Sum> sums_;

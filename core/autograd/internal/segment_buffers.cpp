@@ -26,7 +26,7 @@ Buffers::Buffers(const std::vector<StepCall>& calls, const StepGroup& group,
   for (size_t i = 0; i < group.calls.size(); ++i) {
     std::vector<const TensorStorage*> ending;
     RecordedCall& call = *calls[group.calls[i]].call;
-    const CallRows rows = rows_of(call);
+    const CallRows rows = rows_of(calls[group.calls[i]]);
     size_t next = 0;
     each_tensor(call, [&](Tensor& x, bool) {
       const RowOperand& operand = rows.operands[next++];

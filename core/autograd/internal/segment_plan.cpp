@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/autograd/internal/observed_layouts.h"
 #include "core/base/error.h"
 #include "core/dispatch/internal/tasks.h"
 
@@ -28,6 +29,7 @@ constexpr size_t kNear = 16;  // calls before a repeated one, of which a segment
 struct Access {
   const TensorStorage* storage;
   bool is_written;
+  bool is_ordered;  // whether calls that use the storage must keep their order, as for a write
   OperandKind kind;
   int64_t base, span;  // of a full operand
   DType dtype;
@@ -44,6 +46,7 @@ struct CallInfo {
   int64_t unit = 1;       // of rows if they are fixed, else of elements
   int64_t elements = 0;   // in all rows if they are not fixed
   std::vector<int64_t> starts;
+  std::optional<Packing> packing;
   std::string alone;
 };
 
@@ -54,18 +57,22 @@ CallInfo describe(const StepCall& step) {
   const Tensor result = result_of(call);
   info.is_small = !is_divided && (!result || result.numel() < kFewest);
   CallRows rows;
-  if (!info.is_small || (result && result.numel() >= kFewestRows)) rows = rows_of(call);
+  if (!info.is_small || (result && result.numel() >= kFewestRows)) rows = rows_of(step);
   size_t next = 0;
   each_tensor(call, [&](Tensor& x, bool is_written) {
-    info.accesses.push_back(
-        {&x.storage(), is_written, OperandKind::kOther, x.layout().offset, x.numel(), x.dtype()});
+    // Another layout of an operand may change the order of a sum.
+    const bool unpacks = std::ranges::find(step.unpacks, &x.storage()) != step.unpacks.end();
+    info.accesses.push_back({&x.storage(), is_written, is_written || unpacks, OperandKind::kOther,
+                             x.layout().offset, x.numel(), x.dtype()});
     if (rows.rows == 0) return;
     const RowOperand& operand = rows.operands[next++];
     Access& access = info.accesses.back();
     access.kind = operand.kind, access.base = operand.base, access.span = operand.span;
   });
-  if (rows.rows == 0 || call.copy() == nullptr) {
-    if (!is_divided && !info.is_small)
+  if (step.takes_packed || rows.rows == 0 || call.copy() == nullptr) {
+    if (step.takes_packed)
+      info.alone = is_divided ? "" : "its operands have different layouts in memory";
+    else if (!is_divided && !info.is_small)
       info.alone = rows.rows > 0 ? "the arguments cannot be copied"
                                  : "an operand is strided otherwise than by rows";
     return info;
@@ -91,6 +98,7 @@ CallInfo describe(const StepCall& step) {
   info.rows = rows.rows;
   info.is_fixed = rows.is_fixed;
   info.group = rows.group;
+  info.packing = step.packing;
   return info;
 }
 
@@ -131,7 +139,8 @@ class Planner {
                            info.is_fixed,
                            info.unit,
                            info.starts,
-                           infos_[i].alone});
+                           info.packing,
+                           info.alone});
         direct_.emplace_back();
         depends_.emplace_back();
         segments_.emplace_back();
@@ -160,7 +169,7 @@ class Planner {
       const auto found = uses_.find(access.storage);
       if (found == uses_.end()) continue;
       if (found->second.writer != SIZE_MAX) before.insert(found->second.writer);
-      if (access.is_written)
+      if (access.is_ordered)
         before.insert(found->second.readers.begin(), found->second.readers.end());
     }
     return before;
@@ -214,6 +223,8 @@ class Planner {
   bool fits(const CallInfo& info, size_t number) const {
     const StepGroup& group = groups_[number];
     if (group.calls.size() >= kMostCalls) return false;
+    if (info.packing.has_value() != group.packing.has_value()) return false;
+    if (info.packing && !is_same_order(*info.packing, *group.packing)) return false;
     const int64_t rows = common_rows(info, group);
     if (rows == 0 || widest_[number] / rows > kLongestRow) return false;
     const int64_t unit = common_unit(info, group, rows);
@@ -276,7 +287,7 @@ class Planner {
         if (others.contains(group)) others.insert(needs);
     for (const Access& access : info.accesses) {
       Uses& uses = uses_[access.storage];
-      if (access.is_written) {
+      if (access.is_ordered) {
         uses.writer = group;
         uses.readers.clear();
       } else if (uses.readers.empty() || uses.readers.back() != group) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/autograd/internal/step_call.h"
+#include "core/autograd/internal/observed_layouts.h"
 
 namespace tapegrad {
 namespace {
@@ -36,18 +36,24 @@ RowOperand flat_operand(const Tensor& x, const Shape& result) {
   return {.kind = OperandKind::kPeriod, .period = row};
 }
 
+/// An operand of an elementwise call; of packed values, in their order in memory.
+struct Element {
+  Tensor x;
+  bool is_written;
+};
+
 /// Any operand is contiguous, or repeated as a contiguous row.
-CallRows flat_rows(RecordedCall& call, const Tensor& result) {
+CallRows flat_rows(const std::vector<Element>& elements, const Tensor& result) {
   CallRows rows{.is_flat = true};
   int64_t period = 1;
   bool is_flat = result.is_contiguous();
-  each_tensor(call, [&](Tensor& x, bool is_written) {
+  for (const auto& [x, is_written] : elements) {
     const RowOperand operand = flat_operand(x, result.shape());
     if (operand.kind == OperandKind::kPeriod) period = std::lcm(period, operand.period);
     is_flat &= operand.kind != OperandKind::kOther;
     is_flat &= !is_written || operand.kind == OperandKind::kFull;
     rows.operands.push_back(operand);
-  });
+  }
   if (is_flat && period <= kLongestRow) rows.rows = result.numel() / period;
   return rows;
 }
@@ -56,10 +62,10 @@ CallRows flat_rows(RecordedCall& call, const Tensor& result) {
 /// the rows.
 class Division {
  public:
-  Division(RecordedCall& call, const Tensor& result) {
+  Division(const std::vector<Element>& elements, const Tensor& result) {
     for (const int64_t size : result.shape())
       if (size != 1) sizes_.push_back(size);
-    each_tensor(call, [&](Tensor& x, bool is_written) {
+    for (const auto& [x, is_written] : elements) {
       const Strides all = broadcast_strides(x.layout(), result.shape());
       Operand operand{&x, is_written, {}};
       for (int i = 0; i < result.rank(); ++i) {
@@ -68,7 +74,7 @@ class Division {
         is_possible_ &= all[i] >= 0;
       }
       operands_.push_back(operand);
-    });
+    }
   }
 
   /// Returns the division in which the most operands are full; of several ones, that of the largest
@@ -153,14 +159,24 @@ class Division {
   bool is_possible_ = true;
 };
 
-CallRows rows_of_elements(RecordedCall& call) {
-  const Tensor result = result_of(call);
+CallRows rows_of_elements(const StepCall& step) {
+  RecordedCall& call = *step.call;
+  Tensor result = result_of(call);
   if (!result || result.numel() == 0) return {};
   bool is_possible = true;
-  each_tensor(call, [&](Tensor& x, bool) { is_possible &= broadcasts(x, result.shape()); });
+  std::vector<Element> elements;
+  each_tensor(call, [&](Tensor& x, bool is_written) {
+    is_possible &= broadcasts(x, result.shape());
+    elements.push_back({x, is_written});
+  });
   if (!is_possible) return {};
-  CallRows rows = flat_rows(call, result);
-  if (rows.rows == 0 && !has_draws(call)) rows = Division(call, result).best();
+  if (step.packing) {
+    for (Element& element : elements)
+      element.x = in_memory_order(element.x, result.shape(), *step.packing);
+    result = in_memory_order(result, result.shape(), *step.packing);
+  }
+  CallRows rows = flat_rows(elements, result);
+  if (rows.rows == 0 && !has_draws(call)) rows = Division(elements, result).best();
   return rows;
 }
 
@@ -184,8 +200,9 @@ bool has_draws(RecordedCall& call) {
   return draws.found;
 }
 
-CallRows rows_of(RecordedCall& call) {
-  if (call.parts() == Parts::kElements) return rows_of_elements(call);
+CallRows rows_of(const StepCall& step) {
+  RecordedCall& call = *step.call;
+  if (call.parts() == Parts::kElements) return rows_of_elements(step);
   const RowDivision division = call.divide_rows();
   if (division.rows == 0) return {};
   CallRows rows{.rows = division.rows,

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/dispatch/recorded_call.h"
+#include "core/autograd/internal/step_call.h"
 
 namespace tapegrad {
 
@@ -51,6 +51,7 @@ Tensor result_of(RecordedCall& call);
 /// Whether the call draws random numbers.
 bool has_draws(RecordedCall& call);
 
-CallRows rows_of(RecordedCall& call);
+/// If the values are packed, rows are those of the values in their order in memory.
+CallRows rows_of(const StepCall& step);
 
 }  // namespace tapegrad

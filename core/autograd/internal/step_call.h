@@ -2,9 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/internal/call_recorder.h"
+#include "core/base/storage.h"
 #include "core/dispatch/recorded_call.h"
 
 namespace tapegrad {
@@ -14,6 +17,12 @@ struct StepCall {
   CalledOp op;
   size_t number;             // in the order of the recording
   bool is_repeated = false;  // whether the call is made again (repetition_plan.h)
+
+  // What the first run has shown (observed_layouts.h).
+  std::optional<Packing> packing = {};  // the call works on packed values, element by element
+  bool takes_packed = false;            // it reads packed values in another way
+  std::vector<const TensorStorage*> packed = {};   // storages that were packed before it
+  std::vector<const TensorStorage*> unpacks = {};  // those that it converted to row-major order
 };
 
 /// Calls visit(tensor, is_written, number of the argument) for the operands of a call.
