@@ -20,10 +20,13 @@ void check_index(int64_t index, int64_t size) {
 }
 
 Variable stack_of(const std::vector<Example>& examples, Variable Example::*part) {
-  if (!(examples[0].*part).defined()) return {};
   std::vector<Variable> parts;
-  for (const Example& example : examples) parts.push_back(example.*part);
-  return stack(parts);
+  for (const Example& example : examples)
+    if ((example.*part).defined()) parts.push_back(example.*part);
+  if (!parts.empty() && parts.size() != examples.size())
+    fail<ArgumentError>("dataset: ", parts.size(), " of the ", examples.size(), " examples have a ",
+                        part == &Example::data ? "datum" : "target");
+  return parts.empty() ? Variable() : stack(parts);
 }
 
 /// Returns rows of x. The indices must be valid.

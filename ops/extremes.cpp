@@ -120,6 +120,11 @@ Variable arg_extreme(std::string_view name, const Variable& x, std::optional<int
   return apply(ArgMax{name, {name, x.shape(), {along}, keepdim}, along}, where, x);
 }
 
+/// sum and mean share the options.
+void require_no_dtype(std::string_view op, const ReduceOptions& options) {
+  if (options.dtype) fail<ArgumentError>(op, ": the option .dtype is one of sum and mean");
+}
+
 }  // namespace
 
 template <typename>
@@ -129,6 +134,7 @@ Variable amax(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 }
 template Variable amax(const Variable&, const Dims&, bool, Where);
 Variable amax(const Variable& x, ReduceOptions options, Where where) {
+  require_no_dtype("amax", options);
   return amax(x, options.dim, options.keepdim, where);
 }
 Variable amax(const Variable& x, Where where) { return amax(x, Dims{}, false, where); }
@@ -139,6 +145,7 @@ Variable amin(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 }
 template Variable amin(const Variable&, const Dims&, bool, Where);
 Variable amin(const Variable& x, ReduceOptions options, Where where) {
+  require_no_dtype("amin", options);
   return amin(x, options.dim, options.keepdim, where);
 }
 Variable amin(const Variable& x, Where where) { return amin(x, Dims{}, false, where); }
@@ -184,6 +191,7 @@ Variable any(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 }
 template Variable any(const Variable&, const Dims&, bool, Where);
 Variable any(const Variable& x, ReduceOptions options, Where where) {
+  require_no_dtype("any", options);
   return any(x, options.dim, options.keepdim, where);
 }
 Variable any(const Variable& x, Where where) { return any(x, Dims{}, false, where); }
@@ -194,6 +202,7 @@ Variable all(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 }
 template Variable all(const Variable&, const Dims&, bool, Where);
 Variable all(const Variable& x, ReduceOptions options, Where where) {
+  require_no_dtype("all", options);
   return all(x, options.dim, options.keepdim, where);
 }
 Variable all(const Variable& x, Where where) { return all(x, Dims{}, false, where); }

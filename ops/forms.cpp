@@ -56,8 +56,12 @@ Variable sub(const Operand& a, const Operand& b, AlphaOptions options) {
 Variable round(const Variable& x, int decimals, Where where) {
   const CallLine line(where);
   if (is_float(x.dtype())) {
-    const double power = std::pow(10.0, std::abs(decimals));
-    return decimals >= 0 ? round(x * power) / power : round(x / power) * power;
+    const Variable wide = x.dtype() == f64 ? x : x.to(f32);
+    const int most = x.dtype() == f64 ? 308 : 38;  // the largest power of ten
+    const double power = std::pow(10.0, std::abs(std::clamp(decimals, -most, most)));
+    const Variable y = decimals >= 0 ? round(wide * power) / power : round(wide / power) * power;
+    // A number whose product with the power overflows has no decimals.
+    return tapegrad::where(isfinite(y), y, wide).to(x.dtype());
   }
   if (decimals < 0)
     fail<ArgumentError>("round: ", decimals, " decimals of ", x.dtype(), "; cast to a float first");

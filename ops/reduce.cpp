@@ -307,6 +307,7 @@ Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim, Where wher
 }
 template Variable logsumexp(const Variable&, const Dims&, bool, Where);
 Variable logsumexp(const Variable& x, ReduceOptions options, Where where) {
+  if (options.dtype) fail<ArgumentError>("logsumexp: the option .dtype is one of sum and mean");
   return logsumexp(x, options.dim, options.keepdim, where);
 }
 

@@ -162,5 +162,23 @@ TEST(Forms, Repeats) {
   EXPECT_THROW(repeat_interleave(ones(2), tensor({1, -1}), 0), ArgumentError);
 }
 
+TEST(Forms, RoundsToDecimals) {
+  expect_equal(round(tensor({1000.0, 1.25}, f16), 1), tensor({1000.0, 1.2001953125}, f16));
+  expect_equal(round(tensor({1e36f, 1.5f}), 5), tensor({1e36f, 1.5f}));
+  expect_equal(round(tensor({1.5, 17.0}, f64), 400), tensor({1.5, 17.0}, f64));
+  expect_equal(round(tensor({15.0}, f64), -400), tensor({0.0}, f64));
+  expect_equal(round(tensor({15.0, 1234.0}, f64), {.decimals = -1}), tensor({20.0, 1230.0}, f64));
+}
+
+TEST(Forms, OptionsThatHaveNoEffectAreErrors) {
+  const Variable x = tensor({{1.0, 2.0}, {4.0, 3.0}});
+  EXPECT_THROW(amax(x, {.dtype = f64}), ArgumentError);
+  EXPECT_THROW(amin(x, {.dtype = f64}), ArgumentError);
+  EXPECT_THROW(any(x, {.dtype = f64}), ArgumentError);
+  EXPECT_THROW(all(x, {.dtype = f64}), ArgumentError);
+  EXPECT_THROW(logsumexp(x, {.dim = {0}, .dtype = f64}), ArgumentError);
+  EXPECT_EQ(sum(x, {.dtype = f64}).dtype(), f64);
+}
+
 }  // namespace
 }  // namespace tapegrad
