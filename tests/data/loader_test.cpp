@@ -261,6 +261,23 @@ TEST(DataLoader, MapsExamplesOnReading) {
             (std::vector<float>{0, -1, -2, -3, -4, -5, -6}));
 }
 
+// The targets of the others were dropped if the first example had none.
+TEST(DataLoader, SomeTargetsOnlyAreAnError) {
+  const TensorDataset whole(arange(4), arange(4));
+  const auto some = [&](int64_t without) {
+    return map_dataset(whole, [without](Example e, RandomGenerator&) {
+      if (e.data.item() == without) e.target = Variable();
+      return e;
+    });
+  };
+  for (const int64_t without : {0, 2}) {
+    DataLoader loader(some(without), 4);
+    EXPECT_THROW(loader.begin(), ArgumentError);
+  }
+  DataLoader loader(some(9), 4);
+  EXPECT_EQ(loader.begin()->target.size(0), 4);
+}
+
 TEST(DataLoader, RefusesWhatCannotBeMeant) {
   const TensorDataset data(column(4));
   EXPECT_THROW(DataLoader(data, {.batch_size = 0}), ArgumentError);
