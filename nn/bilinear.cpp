@@ -5,8 +5,8 @@
 #include "core/base/internal/classic_text.h"
 #include "nn/weighted.h"
 #include "ops/binary.h"
+#include "ops/composed.h"
 #include "ops/create.h"
-#include "ops/further_names.h"
 #include "ops/random.h"
 
 namespace tapegrad {

@@ -6,15 +6,23 @@
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/arrange.h"
+#include "ops/attention.h"
 #include "ops/binary.h"
+#include "ops/composed.h"
 #include "ops/diagonal.h"
+#include "ops/distance.h"
+#include "ops/index.h"
 #include "ops/linalg.h"
+#include "ops/linalg_composed.h"
 #include "ops/matmul.h"
+#include "ops/noise.h"
 #include "ops/numeric.h"
 #include "ops/products.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/scan.h"
 #include "ops/scatter.h"
+#include "ops/softmax.h"
 #include "ops/sort.h"
 #include "ops/special.h"
 #include "ops/statistics.h"
@@ -260,5 +268,133 @@ template <typename V = void>
 void from_numpy(const auto&...) {
   static_assert(detail::kNever<V>, "type from_blob(pointer, shape) or tensor(values, shape)");
 }
+
+/// PyTorch's options by position.
+inline Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
+                                             const Variable& value, const Variable& attn_mask,
+                                             double dropout_p, bool is_causal = false,
+                                             std::optional<double> scale = {},
+                                             Where where = Where::current()) {
+  return scaled_dot_product_attention(query, key, value,
+                                      AttentionOptions{attn_mask, dropout_p, is_causal, scale},
+                                      default_generator(), where);
+}
+template <std::derived_from<Variable> V>
+Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
+                                      const Variable& value, const V& attn_mask,
+                                      Where where = Where::current()) {
+  return scaled_dot_product_attention(query, key, value, attn_mask, 0.0, false, {}, where);
+}
+
+/// normalize(x, {.dim = -1})
+struct NormalizeOptions {
+  double p = 2.0;
+  int dim = 1;
+  double eps = 1e-12;
+};
+inline Variable normalize(const Variable& x, NormalizeOptions options,
+                          Where where = Where::current()) {
+  return normalize(x, options.p, options.dim, options.eps, where);
+}
+namespace linalg {
+inline Variable norm(const Variable& x, Where where = Where::current()) {
+  return tapegrad::norm(x, 2.0, where);
+}
+inline Variable norm(const Variable& x, double ord, const Dims& dims, bool keepdim = false,
+                     Where where = Where::current()) {
+  return vector_norm(x, ord, dims, keepdim, where);
+}
+using tapegrad::cross, tapegrad::diagonal, tapegrad::matmul;
+}  // namespace linalg
+
+inline Variable scalar_tensor(Number value, TensorOptions options = {}) {
+  return scalar(value, options);
+}
+template <typename V = void>
+void sparse_coo_tensor(const auto&...) {
+  static_assert(detail::kNever<V>,
+                "sparse_coo_tensor: tensors are dense; multiply rows with index_select and "
+                "index_add, and take nn::Embedding({.sparse = true}) for sparse gradients");
+}
+
+// SciPy's and torch.special's names.
+inline Variable expit(const Variable& x, Where where = Where::current()) {
+  return sigmoid(x, where);
+}
+inline Variable gammaln(const Variable& x, Where where = Where::current()) {
+  return lgamma(x, where);
+}
+inline Variable psi(const Variable& x, Where where = Where::current()) { return digamma(x, where); }
+
+namespace special {
+using tapegrad::digamma, tapegrad::entr, tapegrad::erf, tapegrad::erfc, tapegrad::erfinv,
+    tapegrad::exp2, tapegrad::expit, tapegrad::expm1, tapegrad::gammaln, tapegrad::log1p,
+    tapegrad::log_softmax, tapegrad::logit, tapegrad::logsumexp, tapegrad::ndtr, tapegrad::ndtri,
+    tapegrad::psi, tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlogy;
+inline Variable multigammaln(const Variable& x, int64_t p, Where where = Where::current()) {
+  return mvlgamma(x, p, where);
+}
+}  // namespace special
+
+// Of NumPy, Keras and TensorFlow.
+inline Variable reduce_sum(const Variable& x, Where where = Where::current()) {
+  return sum(x, where);
+}
+inline Variable reduce_sum(const Variable& x, const Dims& axis, bool keepdims = false,
+                           Where where = Where::current()) {
+  return sum(x, axis, keepdims, where);
+}
+inline Variable reduce_mean(const Variable& x, Where where = Where::current()) {
+  return mean(x, where);
+}
+inline Variable reduce_mean(const Variable& x, const Dims& axis, bool keepdims = false,
+                            Where where = Where::current()) {
+  return mean(x, axis, keepdims, where);
+}
+inline Variable reduce_max(const Variable& x, Where where = Where::current()) {
+  return amax(x, where);
+}
+inline Variable reduce_max(const Variable& x, const Dims& axis, bool keepdims = false,
+                           Where where = Where::current()) {
+  return amax(x, axis, keepdims, where);
+}
+inline Variable reduce_min(const Variable& x, Where where = Where::current()) {
+  return amin(x, where);
+}
+inline Variable reduce_min(const Variable& x, const Dims& axis, bool keepdims = false,
+                           Where where = Where::current()) {
+  return amin(x, axis, keepdims, where);
+}
+inline Variable average(const Variable& x, Where where = Where::current()) {
+  return mean(x, where);
+}
+inline Variable percentile(const Variable& x, double q, Where where = Where::current()) {
+  return quantile(x, q / 100, {}, where);
+}
+inline Variable digitize(const Variable& x, const Variable& bins, Where where = Where::current()) {
+  return bucketize(x, bins, /*right=*/true, where);
+}
+inline Variable to_categorical(const Variable& classes, int64_t num_classes,
+                               Where where = Where::current()) {
+  return one_hot(classes, num_classes, where).to(default_dtype());
+}
+inline Variable normal(double mean, double std, const Shape& shape) {
+  Variable x = empty(shape);
+  return normal_(x, mean, std);
+}
+inline Variable random_normal(const Shape& shape) { return randn(shape); }
+inline Variable random_uniform(const Shape& shape) { return rand(shape); }
+
+// autograd::grad, autograd::functional::jacobian ...
+namespace autograd {
+using namespace ::tapegrad;
+namespace functional = ::tapegrad;
+template <typename V = void>
+void set_detect_anomaly(bool) {
+  static_assert(detail::kNever<V>,
+                "set_detect_anomaly(true): type `const AnomalyMode anomaly;` in "
+                "the scope that is examined");
+}
+}  // namespace autograd
 
 }  // namespace tapegrad

@@ -6,23 +6,15 @@
 #include <numbers>
 #include <utility>
 
+#include "optim/internal/checks.h"
+
 namespace tapegrad::optim {
 namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-void require_positive(std::string_view kind, std::string_view option, double value) {
-  if (value == 0) fail<ArgumentError>(kind, ": the option ", option, " is missing");
-  if (!(value > 0)) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not > 0");
-}
-
 double cosine(double start, double end, double share) {
   return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * share));
-}
-
-/// Throws ArgumentError unless the whole number is at least `low`.
-void require_from(std::string_view kind, std::string_view option, int64_t value, int64_t low) {
-  if (value < low) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not at least ", low);
 }
 
 std::vector<double> rates_of(const Optimizer& optimizer) {
@@ -224,17 +216,66 @@ double CosineAnnealingWarmRestarts::rate(double base, int64_t t) const {
   return cosine(base, eta_min_, double(t) / double(period));
 }
 
-WarmupLR::WarmupLR(Optimizer& optimizer, Scheduler& after, WarmupOptions options)
-    : Scheduler(optimizer), after_(after), options_(options) {
-  require_positive("WarmupLR", ".warmup_steps", double(options.warmup_steps));
-  check_range("WarmupLR", "start_factor", options.start_factor, 0, 1.0000001);
-  bases_ = after.bases_;
+ConstantLR::ConstantLR(Optimizer& optimizer, double factor, int64_t total_iters)
+    : Scheduler(optimizer), factor_(factor), total_(total_iters) {
+  check_range("ConstantLR", "factor", factor, 0, 1.0000001);
+  require_from("ConstantLR", "total_iters", total_iters, 0);
   apply();
 }
-double WarmupLR::rate(double base, int64_t t) const {
-  if (t >= options_.warmup_steps) return after_.rate(base, t - options_.warmup_steps);
-  const double share = double(t) / double(options_.warmup_steps);
-  return after_.rate(base, 0) * (options_.start_factor + (1 - options_.start_factor) * share);
+double ConstantLR::rate(double base, int64_t t) const { return t < total_ ? base * factor_ : base; }
+
+PolynomialLR::PolynomialLR(Optimizer& optimizer, int64_t total_iters, double power)
+    : Scheduler(optimizer), total_(total_iters), power_(power) {
+  require_from("PolynomialLR", "total_iters", total_iters, 1);
+  check_range("PolynomialLR", "power", power, 0, kNoLimit);
+  apply();
+}
+double PolynomialLR::rate(double base, int64_t t) const {
+  return base * std::pow(1 - double(std::min(t, total_)) / double(total_), power_);
+}
+
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::function<double(int64_t)> factor)
+    : Scheduler(optimizer), factor_(std::move(factor)) {
+  if (!factor_) fail<ArgumentError>("MultiplicativeLR: no function");
+  apply();
+}
+double MultiplicativeLR::rate(double base, int64_t t) const {
+  if (t < known_) known_ = 0, product_ = 1;
+  while (known_ < t) product_ *= factor_(++known_);
+  return base * product_;
+}
+
+CyclicLR::CyclicLR(Optimizer& optimizer, CyclicLROptions options)
+    : Scheduler(optimizer), options_(options) {
+  check_range("CyclicLR", "base_lr", options.base_lr, 0, kNoLimit);
+  check_range("CyclicLR", "max_lr", options.max_lr, options.base_lr, kNoLimit);
+  check_range("CyclicLR", "gamma", options.gamma, 0, kNoLimit);
+  require_from("CyclicLR", "step_size_up", options.step_size_up, 1);
+  require_from("CyclicLR", "step_size_down", options.step_size_down, 0);
+  if (options_.step_size_down == 0) options_.step_size_down = options_.step_size_up;
+  apply();
+}
+double CyclicLR::rate(double, int64_t t) const {
+  const auto& o = options_;
+  const double up = double(o.step_size_up), length = up + double(o.step_size_down);
+  const double cycle = std::floor(double(t) / length), at = double(t) - cycle * length;
+  double height = at <= up ? at / up : (length - at) / (length - up);
+  if (o.mode == CycleMode::kTriangular2) height *= std::pow(0.5, cycle);
+  if (o.mode == CycleMode::kExpRange) height *= std::pow(o.gamma, double(t));
+  return o.base_lr + (o.max_lr - o.base_lr) * height;
+}
+
+SWALR::SWALR(Optimizer& optimizer, SWALROptions options) : Scheduler(optimizer), options_(options) {
+  check_range("SWALR", "swa_lr", options.swa_lr, 0, kNoLimit);
+  require_from("SWALR", "anneal_epochs", options.anneal_epochs, 0);
+  apply();
+}
+double SWALR::rate(double base, int64_t t) const {
+  const double share = t < options_.anneal_epochs ? double(t) / double(options_.anneal_epochs) : 1;
+  const double moved = options_.anneal_strategy == AnnealStrategy::kCos
+                           ? (1 - std::cos(std::numbers::pi * share)) / 2
+                           : share;
+  return options_.swa_lr * moved + base * (1 - moved);
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options)

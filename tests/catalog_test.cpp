@@ -115,9 +115,9 @@ TEST(Catalog, EveryDeclaredOpHasARow) {
   int declared = 0;
   for (const auto& entry : std::filesystem::directory_iterator(TAPEGRAD_SOURCE_DIR "/ops")) {
     const std::string header = entry.path().filename().string();
-    // Headers that declare further spellings of ops.
+    // Headers that declare other spellings of ops, and functions without a row.
     if (entry.path().extension() != ".h" || header.ends_with("names.h") ||
-        header.ends_with("_positional.h"))
+        header.ends_with("_positional.h") || header == "composed.h" || header == "settings.h")
       continue;
     for (std::string op : declared_ops(read(entry.path()))) {
       ++declared;

@@ -124,7 +124,8 @@ std::shared_ptr<const ::tapegrad::Dataset> shared(D dataset) {
 /// `for (auto& [x, y] : *make_data_loader(dataset, 64))`. In random order, as libtorch's, unless
 /// the sampler is samplers::SequentialSampler.
 template <typename Sampler = samplers::RandomSampler, typename D>
-std::unique_ptr<DataLoader> make_data_loader(D dataset, ::tapegrad::DataLoaderOptions options = {}) {
+std::unique_ptr<DataLoader> make_data_loader(D dataset,
+                                             ::tapegrad::DataLoaderOptions options = {}) {
   options.shuffle = std::same_as<Sampler, samplers::RandomSampler>;
   return std::make_unique<DataLoader>(detail::shared(std::move(dataset)), options);
 }

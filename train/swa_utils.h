@@ -23,7 +23,7 @@
 #include "nn/module.h"
 #include "nn/norm.h"
 #include "ops/create.h"
-#include "optim/more_schedulers.h"
+#include "optim/combined_schedulers.h"
 
 namespace tapegrad::optim::swa_utils {
 

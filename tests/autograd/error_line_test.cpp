@@ -8,16 +8,17 @@ namespace tapegrad {
 namespace {
 
 /// Compares the last line of an error with "at error_line_test.cpp:LINE". The statement must throw.
-#define EXPECT_LINE(...)                                                                         \
-  do {                                                                                           \
-    std::string text = "no error";                                                               \
-    try {                                                                                        \
-      __VA_ARGS__;                                                                               \
-    } catch (const Error& error) {                                                               \
-      text = error.what();                                                                       \
-    }                                                                                            \
-    const std::string line = "error_line_test.cpp:" + std::to_string(__LINE__);                  \
-    EXPECT_NE(text.find(line), text.npos) << #__VA_ARGS__ << " at line " << __LINE__ << ": " << text; \
+#define EXPECT_LINE(...)                                                        \
+  do {                                                                          \
+    std::string text = "no error";                                              \
+    try {                                                                       \
+      __VA_ARGS__;                                                              \
+    } catch (const Error& error) {                                              \
+      text = error.what();                                                      \
+    }                                                                           \
+    const std::string line = "error_line_test.cpp:" + std::to_string(__LINE__); \
+    EXPECT_NE(text.find(line), text.npos)                                       \
+        << #__VA_ARGS__ << " at line " << __LINE__ << ": " << text;             \
   } while (false)
 
 const Variable x = ones({2, 3}), whole = ones({2, 3}, {.dtype = i64});

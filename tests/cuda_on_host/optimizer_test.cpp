@@ -22,7 +22,6 @@
 #include "optim/adam_variants.h"
 #include "optim/clip.h"
 #include "optim/grad_scaler.h"
-#include "optim/more_optimizers.h"
 #include "train/graphed_step.h"
 
 namespace tapegrad {

@@ -46,34 +46,36 @@ TEST(FirstHour, OptionsHaveTheOrderOfPyTorch) {
   GUESS("0.875", nn::HuberLoss({.reduction = "sum", .delta = 0.5})(two, zero).item());
   const Variable scores = zeros({2, 4}), classes = tensor({0, 3});
   const double expected = 2 * std::log(4.0);
-  EXPECT_FLOAT_EQ(float(expected),
-                  cross_entropy(scores, classes,
-                                {.weight = ones({4}), .ignore_index = -1, .reduction = "sum",
-                                 .label_smoothing = 0.1})
-                      .item<float>());
-  EXPECT_FLOAT_EQ(float(std::log(2.0)),
-                  binary_cross_entropy_with_logits(
-                      zero, ones({1}), {.weight = ones({1}), .reduction = "sum", .pos_weight = ones({1})})
-                      .item<float>());
+  EXPECT_FLOAT_EQ(
+      float(expected),
+      cross_entropy(
+          scores, classes,
+          {.weight = ones({4}), .ignore_index = -1, .reduction = "sum", .label_smoothing = 0.1})
+          .item<float>());
+  EXPECT_FLOAT_EQ(
+      float(std::log(2.0)),
+      binary_cross_entropy_with_logits(
+          zero, ones({1}), {.weight = ones({1}), .reduction = "sum", .pos_weight = ones({1})})
+          .item<float>());
   const Variable logs = log_softmax(scores, 1);
   GUESS("0", nn::KLDivLoss({.reduction = "batchmean", .log_target = true})(logs, logs).item());
   GUESS("0", kl_div(logs, exp(logs), {.reduction = "batchmean"}).item());
   GUESS("4", mse_loss(two, zero, {.reduction = "sum"}).item());
   GUESS("2", l1_loss(two, zero, {.reduction = "sum"}).item());
-  EXPECT_FLOAT_EQ(float(2 * std::log(2.0)), binary_cross_entropy(full({1}, 0.5), ones({1}),
-                                                              BCEOptions{.weight = two})
-                                             .item<float>());
+  EXPECT_FLOAT_EQ(
+      float(2 * std::log(2.0)),
+      binary_cross_entropy(full({1}, 0.5), ones({1}), BCEOptions{.weight = two}).item<float>());
   nn::CTCLoss({.blank = 0, .reduction = "sum", .zero_infinity = true});
-  nn::MultiheadAttention({.embed_dim = 8, .num_heads = 2, .kdim = 4, .vdim = 4,
-                          .batch_first = true});
+  nn::MultiheadAttention(
+      {.embed_dim = 8, .num_heads = 2, .kdim = 4, .vdim = 4, .batch_first = true});
   nn::EmbeddingBag bag(5, 2, {.mode = "sum", .sparse = false, .include_last_offset = false});
   GUESS("true", allclose(bag(tensor({{1, 2}})),
                          embedding_bag(tensor({{1, 2}}), bag.weight, {.mode = "sum"})));
   // Windows of 2 columns at distance 2, and the same with steps of 2: [1, 4, windows].
   const Variable image = arange(16).view(1, 1, 4, 4).to(f32);
   GUESS("[1, 4, 4]", unfold(image, {.kernel_size = 2, .dilation = 2}).shape());
-  GUESS("[[0, 2, 8, 10]]", unfold(image, {.kernel_size = 2, .dilation = 1, .stride = 2})
-                               .index({Slice(), 0}));
+  GUESS("[[0, 2, 8, 10]]",
+        unfold(image, {.kernel_size = 2, .dilation = 1, .stride = 2}).index({Slice(), 0}));
   const Variable columns = nn::Unfold(2, {.stride = 2})(image);
   GUESS("true", equal(image, nn::Fold({4, 4}, 2, {.stride = 2})(columns)));
 }
@@ -84,22 +86,25 @@ TEST(FirstHour, ChainedOptions) {
   GUESS("[[3, 3, 3, 3]]",
         F::pad(full({1, 2}, 3.0), F::PadFuncOptions({1, 1}).mode(torch::kConstant).value(3)));
   GUESS("[[0.5, 0.5], [0.5, 0.5]]", F::softmax(a, F::SoftmaxFuncOptions(1)));
-  GUESS("10", F::smooth_l1_loss(a, a * 0,
-                                F::SmoothL1LossFuncOptions().reduction(torch::kSum)).item());
+  GUESS("10",
+        F::smooth_l1_loss(a, a * 0, F::SmoothL1LossFuncOptions().reduction(torch::kSum)).item());
   GUESS("36", F::mse_loss(a, a * 0, F::MSELossFuncOptions().reduction(torch::kSum)).item());
   GUESS("[[0.5, 0.5], [0.5, 0.5]]", F::normalize(a, F::NormalizeFuncOptions().p(1).dim(-1)));
   GUESS("[[0, 0], [0, 0]]", F::layer_norm(a, F::LayerNormFuncOptions({2}).eps(2e-5)));
-  GUESS("2", F::gumbel_softmax(a, F::GumbelSoftmaxFuncOptions().tau(0.5).hard(true).dim(-1))
-                 .sum().item());
-  GUESS("[1, 1, 4, 4]", F::interpolate(a.view(1, 1, 2, 2), F::InterpolateFuncOptions()
-                                                               .scale_factor(2.0)
-                                                               .mode(torch::kBilinear)
-                                                               .align_corners(false)).shape());
+  GUESS(
+      "2",
+      F::gumbel_softmax(a, F::GumbelSoftmaxFuncOptions().tau(0.5).hard(true).dim(-1)).sum().item());
+  GUESS(
+      "[1, 1, 4, 4]",
+      F::interpolate(
+          a.view(1, 1, 2, 2),
+          F::InterpolateFuncOptions().scale_factor(2.0).mode(torch::kBilinear).align_corners(false))
+          .shape());
   const Variable p = full({2}, 0.5), t = ones({2});
-  EXPECT_FLOAT_EQ(float(2 * std::log(2.0)),
-                  F::binary_cross_entropy(
-                      p, t, F::BinaryCrossEntropyFuncOptions().reduction(torch::kSum))
-                      .item<float>());
+  EXPECT_FLOAT_EQ(
+      float(2 * std::log(2.0)),
+      F::binary_cross_entropy(p, t, F::BinaryCrossEntropyFuncOptions().reduction(torch::kSum))
+          .item<float>());
   torch::nn::Conv2d conv(torch::nn::Conv2dOptions(1, 4, 3).stride(2).padding(1).bias(false));
   GUESS("[1, 4, 2, 2]", conv(zeros({1, 1, 4, 4})).shape());
   torch::nn::MaxPool2d pool(torch::nn::MaxPool2dOptions(2).stride(1));
@@ -184,13 +189,18 @@ TEST(FirstHour, FormsOfOps) {
   const Variable covariance = tensor({{2.0, 0.5}, {0.5, 1.0}});
   using Gaussian = distributions::MultivariateNormal;
   const Variable expected = Gaussian(zeros({2}), covariance).log_prob(ones({2}));
-  GUESS("true", allclose(expected, Gaussian(zeros({2}), {.covariance_matrix = covariance})
-                                       .log_prob(ones({2}))));
-  GUESS("true", allclose(expected, Gaussian(zeros({2}), {.precision_matrix = inverse(covariance)})
-                                       .log_prob(ones({2}))));
   GUESS("true",
-        allclose(expected, Gaussian(zeros({2}), {.scale_tril = linalg::cholesky(covariance)})
-                               .log_prob(ones({2}))));
+        allclose(expected,
+                 Gaussian(zeros({2}), {.covariance_matrix = covariance}).log_prob(ones({2}))));
+  GUESS("true",
+        allclose(
+            expected,
+            Gaussian(zeros({2}), {.precision_matrix = inverse(covariance)}).log_prob(ones({2}))));
+  GUESS(
+      "true",
+      allclose(
+          expected,
+          Gaussian(zeros({2}), {.scale_tril = linalg::cholesky(covariance)}).log_prob(ones({2}))));
   EXPECT_THROW(Gaussian(zeros({2}), Gaussian::Options()), ArgumentError);
 }
 
@@ -203,7 +213,8 @@ TEST(FirstHour, ListsOfLayers) {
   nn::ParameterList list{ones({1}), zeros({1})};
   GUESS("[0]", list[-1]);
 
-  nn::Sequential net({{"hidden", nn::Linear(2, 4)}, {"act", nn::Tanh()}, {"out", nn::Linear(4, 1)}});
+  nn::Sequential net(
+      {{"hidden", nn::Linear(2, 4)}, {"act", nn::Tanh()}, {"out", nn::Linear(4, 1)}});
   std::string names;
   for (auto& [name, parameter] : net.named_parameters()) names += name + ' ';
   GUESS("hidden.weight hidden.bias out.weight out.bias", names);
@@ -343,26 +354,26 @@ TEST(FirstHour, KerasCallbacks) {
   nn::Linear net(3, 1);
   optim::SGD sgd(net.parameters(), 0.1);
   std::string epochs;
-  History history = fit(
-      net, x, y, sgd,
-      {.epochs = 3,
-       .batch_size = 20,
-       .verbose = 0,
-       .loss = nn::MSELoss(),
-       .validation_data = {x, y},
-       .accuracy = false,
-       .callbacks = {LearningRateScheduler([](int64_t epoch, double lr) {
-                       return epoch < 1 ? lr : lr * 0.5;
-                     }),
-                     LambdaCallback({.on_epoch_end = [&](int64_t epoch, const auto& logs) {
-                       epochs += text(epoch) + (logs.loss > 0 ? "+" : "-");
-                     }})}});
+  History history =
+      fit(net, x, y, sgd,
+          {.epochs = 3,
+           .batch_size = 20,
+           .verbose = 0,
+           .loss = nn::MSELoss(),
+           .validation_data = {x, y},
+           .accuracy = false,
+           .callbacks = {LearningRateScheduler(
+                             [](int64_t epoch, double lr) { return epoch < 1 ? lr : lr * 0.5; }),
+                         LambdaCallback({.on_epoch_end = [&](int64_t epoch, const auto& logs) {
+                           epochs += text(epoch) + (logs.loss > 0 ? "+" : "-");
+                         }})}});
   GUESS("0+1+2+", epochs);
   EXPECT_DOUBLE_EQ(sgd.lr(), 0.025);
   GUESS("3 3", text(history["loss"].size()) + ' ' + text(history["val_loss"].size()));
   EXPECT_LT(history["loss"].back(), history["loss"].front());
   EXPECT_THROW(history["nothing"], ArgumentError);
-  GUESS("40", evaluate(net, x, y, {.batch_size = 8, .loss = nn::MSELoss(), .accuracy = false}).count);
+  GUESS("40",
+        evaluate(net, x, y, {.batch_size = 8, .loss = nn::MSELoss(), .accuracy = false}).count);
   GUESS("[40, 1]", predict(net, x, {.batch_size = 7}).shape());
 
   SummaryWriter writer((dir / "runs").string());

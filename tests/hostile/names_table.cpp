@@ -1,11 +1,13 @@
 // Rows for windowed Fourier transforms, further distributions, and Rprop and ASGD.
 #include "nn/distributions.h"
+#include "ops/composed.h"
 #include "ops/create.h"
-#include "ops/further_names.h"
 #include "ops/matmul.h"
+#include "ops/names.h"
 #include "ops/reduce.h"
+#include "ops/settings.h"
 #include "ops/stft.h"
-#include "optim/more_optimizers.h"
+#include "optim/optimizers.h"
 #include "tests/hostile/kit.h"
 
 namespace tapegrad::testing {

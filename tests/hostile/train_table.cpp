@@ -14,6 +14,7 @@
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "optim/clip.h"
+#include "optim/combined_schedulers.h"
 #include "optim/grad_scaler.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"

@@ -9,8 +9,9 @@
 
 #include "core/base/error.h"
 #include "ops/binary.h"
+#include "ops/composed.h"
 #include "ops/create.h"
-#include "ops/further_names.h"
+#include "ops/names.h"
 #include "ops/scan.h"
 #include "ops/view.h"
 

@@ -8,7 +8,7 @@
 
 #include "ops/create.h"
 #include "optim/clip.h"
-#include "optim/more_schedulers.h"
+#include "optim/combined_schedulers.h"
 #include "optim/optimizers.h"
 
 namespace tapegrad::optim {

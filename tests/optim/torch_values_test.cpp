@@ -14,7 +14,7 @@
 #include "ops/view.h"
 #include "optim/adam_variants.h"
 #include "optim/lbfgs.h"
-#include "optim/more_optimizers.h"
+#include "optim/optimizers.h"
 
 namespace tapegrad::optim {
 namespace {

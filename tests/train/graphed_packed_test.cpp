@@ -48,12 +48,11 @@ Variables residual_step(const Block& block, const Variable& input, bool training
   const Variable x = leaf(input), weight = leaf(block.weight), scale = leaf(block.scale),
                  shift = leaf(block.shift);
   const Variable first = conv2d(x, weight, {}, {.padding = 1});
-  const Variable normal = relu(batch_norm(first, block.mean, block.var, scale, shift,
-                                          {.training = training}));
+  const Variable normal =
+      relu(batch_norm(first, block.mean, block.var, scale, shift, {.training = training}));
   const Variable second = conv2d(normal, weight, {}, {.padding = 1});
-  const Variable y = relu(batch_norm(second, block.mean, block.var, scale, shift,
-                                     {.training = training}) +
-                          first);
+  const Variable y =
+      relu(batch_norm(second, block.mean, block.var, scale, shift, {.training = training}) + first);
   const Variable loss = mean(square(conv2d(y, weight, {}, {.padding = 1})));
   loss.backward();
   return {loss, y, x.grad(), weight.grad(), scale.grad(), shift.grad()};
@@ -80,8 +79,8 @@ TEST(PackedSegment, BatchNormReadsOnceAndWritesOnce) {
   GraphedStep step(
       [&] {
         const Variable first = conv2d(x, block.weight, {}, {.padding = 1});
-        const Variable y = batch_norm(first, block.mean, block.var, block.scale, block.shift,
-                                      {.training = true});
+        const Variable y =
+            batch_norm(first, block.mean, block.var, block.scale, block.shift, {.training = true});
         return conv2d(relu(y + first), block.weight, {}, {.padding = 1});
       },
       {}, {.warmup = 1});
@@ -94,7 +93,8 @@ TEST(PackedSegment, BatchNormReadsOnceAndWritesOnce) {
 /// A network of convolutions with elementwise ops between them, drawn with the seed.
 class DrawnNetwork {
  public:
-  DrawnNetwork(uint64_t seed, int64_t channels, DType dtype) : seed_(seed), block_(channels, dtype) {
+  DrawnNetwork(uint64_t seed, int64_t channels, DType dtype)
+      : seed_(seed), block_(channels, dtype) {
     gate_ = (randn({channels, channels}) * 0.2).to(dtype);
   }
 

@@ -19,6 +19,7 @@
 #include "ops/create.h"
 #include "ops/loss.h"
 #include "ops/random.h"
+#include "optim/combined_schedulers.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"
 #include "tests/temp_dir.h"

@@ -84,8 +84,8 @@ std::optional<Packing> ObservedLayouts::common(RecordedCall& call) const {
     if (is_written) {
       is_possible &= x.shares_storage(result);
     } else if (x.numel() == result.numel() && x.is_contiguous()) {
-      is_possible &= before && is_same_order(*before, *packing) && is_whole(x) &&
-                     x.storage().is_packed();
+      is_possible &=
+          before && is_same_order(*before, *packing) && is_whole(x) && x.storage().is_packed();
     } else {
       is_possible &= x.numel() == 1 || is_constant_in_channels(x, shape);
     }

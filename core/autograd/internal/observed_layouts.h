@@ -18,8 +18,8 @@ bool is_same_order(const Packing& a, const Packing& b);
 
 /// Views an operand of an elementwise call, whose packed result has the shape and layout, as a
 /// tensor [images, blocks of channels, size, channels of a block]: a packed operand in its order in
-/// memory, and an operand that is constant in each channel with repeated elements. An operand of one
-/// element is returned as it is.
+/// memory, and an operand that is constant in each channel with repeated elements. An operand of
+/// one element is returned as it is.
 Tensor in_memory_order(const Tensor& x, const Shape& result, const Packing& packing);
 
 /// The packed layouts of the operands of a call, from before its run to after it.

@@ -1,75 +1,21 @@
-#include "ops/further_names.h"
+#include "ops/composed.h"
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
 #include "core/base/error.h"
-#include "core/dispatch/internal/backends.h"
 #include "core/tape/internal/call_line.h"
+#include "ops/arrange.h"
 #include "ops/distance.h"
 #include "ops/einsum.h"
-#include "ops/internal/operands.h"
+#include "ops/fft.h"
+#include "ops/names.h"
+#include "ops/scan.h"
+#include "ops/settings.h"
 
 namespace tapegrad {
-namespace {
-
-double epsilon(DType dtype) {
-  switch (dtype) {
-    case f64:
-      return std::numeric_limits<double>::epsilon();
-    case f16:
-      return 0x1p-10;
-    case bf16:
-      return 0x1p-7;
-    default:
-      return std::numeric_limits<float>::epsilon();
-  }
-}
-
-}  // namespace
-
-DType result_type(const Operand& a, const Operand& b) {
-  if (a.variable == nullptr && b.variable == nullptr)
-    return promote(scalar(a.number).dtype(), b.number);
-  if (a.variable == nullptr) return result_type(b, a);
-  if (b.variable == nullptr) return promote(a.variable->dtype(), b.number);
-  return detail::common_dtype("result_type", *a.variable, b);
-}
-
-FloatInfo finfo(DType dtype) {
-  if (!is_float(dtype)) fail<DTypeError>("finfo: ", dtype, " is no float type; use iinfo");
-  switch (dtype) {
-    case f64:
-      return {64, epsilon(f64), DBL_MAX, -DBL_MAX, DBL_MIN};
-    case f16:
-      return {16, epsilon(f16), 65504, -65504, 0x1p-14};
-    case bf16:
-      return {16, epsilon(bf16), 0x1.fep127, -0x1.fep127, 0x1p-126};
-    default:
-      return {32, epsilon(f32), FLT_MAX, -FLT_MAX, FLT_MIN};
-  }
-}
-
-IntegerInfo iinfo(DType dtype) {
-  if (!is_integer(dtype)) fail<DTypeError>("iinfo: ", dtype, " is no integer type; use finfo");
-  return with_type(dtype, []<typename T>(TypeTag<T>) -> IntegerInfo {
-    if constexpr (std::integral<T>)
-      return {int(8 * sizeof(T)), int64_t(std::numeric_limits<T>::max()),
-              int64_t(std::numeric_limits<T>::min())};
-    else
-      return {};
-  });
-}
-
-void set_num_threads(int64_t count) {
-  if (count < 1 || count > 1024)
-    fail<ArgumentError>("set_num_threads: ", count, " is outside [1, 1024]");
-  backends::cpu::set_num_threads(int(count));
-}
-int64_t get_num_threads() { return backends::cpu::num_threads(); }
 
 ValuesIndices mode(const Variable& x, int dim, bool keepdim, Where where) {
   const int along = x.rank() == 0 ? 0 : normalize_dim("mode", dim, x.rank());
@@ -265,7 +211,7 @@ Variable linalg::cond(const Variable& x, Where where) {
 }
 Variable linalg::matrix_rank(const Variable& x, std::optional<double> rtol, Where where) {
   const Variable s = linalg::svdvals(x.detach(), where);
-  const double share = rtol.value_or(epsilon(x.dtype()) * double(std::max(x.size(-1), x.size(-2))));
+  const double share = rtol.value_or(finfo(x.dtype()).eps * double(std::max(x.size(-1), x.size(-2))));
   return sum((s > amax(s, -1, true, where) * share).to(i64), -1, false, where);
 }
 

@@ -1,0 +1,90 @@
+// Functions that are composed of other ops, take no part in autograd of their own, and have no row in
+// the catalog. What only gives an op another name belongs in ops/names.h.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "core/base/by_name.h"
+#include "ops/create.h"
+#include "ops/extremes.h"
+#include "ops/sort.h"
+
+namespace tapegrad {
+
+/// The most frequent value along dim, the smallest of several, and the index of its last
+/// occurrence. No gradient of the index. Reads the values on the host.
+ValuesIndices mode(const Variable& x, int dim = -1, bool keepdim = false,
+                   Where where = Where::current());
+/// Scales the slices along dim whose p-norm exceeds maxnorm down to it.
+Variable renorm(const Variable& x, double p, int dim, double maxnorm,
+                Where where = Where::current());
+/// Removes all but the first of equal elements behind one another. No gradient.
+Unique unique_consecutive(const Variable& x, Where where = Where::current());
+
+/// The subsets of r elements of a vector, in the order of their positions: [subsets, r]. With
+/// replacement, an element may occur several times in a subset.
+Variable combinations(const Variable& x, int64_t r = 2, bool with_replacement = false,
+                      Where where = Where::current());
+
+/// Removes those of the dimensions whose size is 1. Returns a view. Throws ArgumentError for a
+/// dimension that is given twice.
+Variable squeeze(const Variable& x, const Dims& dims, Where where = Where::current());
+
+struct Histogram {
+  static constexpr int kParts = 2;
+  Variable hist, bin_edges;
+};
+/// The number of elements in each of `bins` equal intervals from min to max; of all elements if min
+/// equals max.
+Histogram histogram(const Variable& x, int64_t bins = 10, double min = 0, double max = 0,
+                    Where where = Where::current());
+/// histogram(x, 10, {.range = {0, 1}})
+struct HistogramOptions {
+  ByName by_name = {};
+  std::pair<double, double> range = {0, 0};
+};
+inline Histogram histogram(const Variable& x, int64_t bins, HistogramOptions options,
+                           Where where = Where::current()) {
+  return histogram(x, bins, options.range.first, options.range.second, where);
+}
+
+/// Windows of n values, of a period of n (for a DFT) or n - 1 steps.
+Variable hann_window(int64_t n, bool periodic = true, TensorOptions options = {});
+Variable hamming_window(int64_t n, bool periodic = true, TensorOptions options = {});
+Variable blackman_window(int64_t n, bool periodic = true, TensorOptions options = {});
+Variable bartlett_window(int64_t n, bool periodic = true, TensorOptions options = {});
+
+namespace fft {
+/// Frequencies of the outputs of fft and rfft of n samples at distance d.
+Variable fftfreq(int64_t n, double d = 1.0, TensorOptions options = {});
+Variable rfftfreq(int64_t n, double d = 1.0, TensorOptions options = {});
+}  // namespace fft
+
+/// y[b, o] = x1[b, :] weight[o, :, :] x2[b, :] + bias[o].
+Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight,
+                  const Variable& bias = {}, Where where = Where::current());
+/// The distances between the rows of x [n, d], one for each pair: [n (n - 1) / 2].
+Variable pdist(const Variable& x, double p = 2.0, Where where = Where::current());
+/// The inverse of L L^T, for a factor L of cholesky(), or of U^T U.
+Variable cholesky_inverse(const Variable& factor, bool upper = false,
+                          Where where = Where::current());
+
+namespace linalg {
+Variable vecdot(const Variable& a, const Variable& b, int dim = -1, Where where = Where::current());
+/// The ratio of the largest to the smallest singular value.
+Variable cond(const Variable& x, Where where = Where::current());
+/// The number of singular values above rtol times the largest. Default: eps max(rows, columns).
+Variable matrix_rank(const Variable& x, std::optional<double> rtol = {},
+                     Where where = Where::current());
+}  // namespace linalg
+
+/// -x log(x); 0 at 0, and -inf below.
+Variable entr(const Variable& x, Where where = Where::current());
+/// The distribution function of the standard normal distribution, and its inverse.
+Variable ndtr(const Variable& x, Where where = Where::current());
+Variable ndtri(const Variable& x, Where where = Where::current());
+/// log of the multivariate gamma function of dimension p.
+Variable mvlgamma(const Variable& x, int64_t p, Where where = Where::current());
+
+}  // namespace tapegrad

@@ -1,0 +1,71 @@
+// Schedulers made of other schedulers (optim/scheduler.h), as in PyTorch.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+
+#include "optim/scheduler.h"
+
+namespace tapegrad::optim {
+
+struct WarmupOptions {
+  int64_t warmup_steps = 0;  // required
+  double start_factor = 0.0;
+};
+/// Increases the rate linearly from start_factor times the rate during the first steps, then runs
+/// another scheduler of the same optimizer from its step 0:
+///
+///   optim::CosineAnnealingLR cosine(opt, {.T_max = 90});
+///   optim::WarmupLR schedule(opt, cosine, {.warmup_steps = 10});
+///
+/// Step and save only the WarmupLR; the other scheduler has no state of its own.
+class WarmupLR final : public Scheduler {
+ public:
+  WarmupLR(Optimizer& optimizer, Scheduler& after, WarmupOptions options);
+
+ private:
+  double rate(double base, int64_t t) const override;
+  Scheduler& after_;
+  WarmupOptions options_;
+};
+
+/// Runs schedulers of one optimizer one after another, each from its step 0; the next one begins at
+/// each milestone. Step and save only the SequentialLR:
+///
+///   optim::LinearLR warmup(opt, 0.1, 1.0, 10);
+///   optim::CosineAnnealingLR cosine(opt, 90);
+///   optim::SequentialLR schedule(opt, {warmup, cosine}, {10});
+class SequentialLR final : public Scheduler {
+ public:
+  SequentialLR(Optimizer& optimizer, std::vector<Scheduler*> schedulers,
+               std::vector<int64_t> milestones);
+  SequentialLR(Optimizer& optimizer,
+               std::initializer_list<std::reference_wrapper<Scheduler>> schedulers,
+               std::vector<int64_t> milestones);
+
+ private:
+  double rate(double base, int64_t t) const override;
+  std::vector<Scheduler*> schedulers_;
+  std::vector<int64_t> milestones_;
+};
+
+/// Runs schedulers of one optimizer at once: each takes the rate of the scheduler before it for its
+/// initial rate. Step and save only the ChainedScheduler:
+///
+///   optim::ConstantLR warmup(opt, 0.1, 20);
+///   optim::ExponentialLR decay(opt, 0.9);
+///   optim::ChainedScheduler schedule({warmup, decay});
+class ChainedScheduler final : public Scheduler {
+ public:
+  /// Throws ArgumentError for an empty list and for schedulers of different optimizers.
+  explicit ChainedScheduler(std::vector<Scheduler*> schedulers);
+  explicit ChainedScheduler(std::initializer_list<std::reference_wrapper<Scheduler>> schedulers);
+
+ private:
+  static Optimizer& optimizer_of(const std::vector<Scheduler*>& schedulers);
+  double rate(double base, int64_t t) const override;
+
+  std::vector<Scheduler*> schedulers_;
+};
+
+}  // namespace tapegrad::optim

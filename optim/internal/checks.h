@@ -1,0 +1,22 @@
+// Checks of options. See also check_range() in optim/optimizer.h.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace tapegrad::optim {
+
+/// Throws ArgumentError unless value > 0; 0 means that the option was left out.
+inline void require_positive(std::string_view kind, std::string_view option, double value) {
+  if (value == 0) fail<ArgumentError>(kind, ": the option ", option, " is missing");
+  if (!(value > 0)) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not > 0");
+}
+
+/// Throws ArgumentError unless the whole number is at least `low`.
+inline void require_from(std::string_view kind, std::string_view option, int64_t value, int64_t low) {
+  if (value < low) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not at least ", low);
+}
+
+}  // namespace tapegrad::optim
