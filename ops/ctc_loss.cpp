@@ -122,8 +122,8 @@ void catalog_ctc_loss(Catalog& catalog) {
       [](const Arguments& a) {
         return ctc_loss(a[0], a[1], a.integers("input_lengths"), a.integers("target_lengths"),
                         {.blank = a.integer("blank"),
-                         .zero_infinity = a.flag("zero_infinity"),
-                         .reduction = reduction_of(a)});
+                         .reduction = reduction_of(a),
+                         .zero_infinity = a.flag("zero_infinity")});
       },
       {.max_order = 1});
 }
