@@ -50,10 +50,13 @@ set_target_properties(tapegrad::openblas PROPERTIES IMPORTED_LOCATION ${TAPEGRAD
 # tell lines of the library from lines of the user (core/base/where.h). The last two flags are for
 # the shared library, where calls through its own PLT and TLS would take half of a small op's time.
 function(tapegrad_compile_options target)
+  set(prefix tapegrad:)
+  # ccache compiles absolute paths as relative ones.
   file(RELATIVE_PATH from_build ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+  string(REGEX REPLACE "/$" "" from_build "${from_build}")
   set(flags -Wall -Wextra -Wpedantic $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety>
-            -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=tapegrad:
-            -fmacro-prefix-map=${from_build}/=tapegrad:
+            -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=${prefix}
+            -fmacro-prefix-map=${from_build}/=${prefix} -DTAPEGRAD_SOURCE_PREFIX=\"${prefix}\"
             -ffp-contract=off $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>
             -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>
             $<$<CONFIG:Release>:-O2>)

@@ -211,7 +211,8 @@ Variable linalg::cond(const Variable& x, Where where) {
 }
 Variable linalg::matrix_rank(const Variable& x, std::optional<double> rtol, Where where) {
   const Variable s = linalg::svdvals(x.detach(), where);
-  const double share = rtol.value_or(finfo(x.dtype()).eps * double(std::max(x.size(-1), x.size(-2))));
+  const double share =
+      rtol.value_or(finfo(x.dtype()).eps * double(std::max(x.size(-1), x.size(-2))));
   return sum((s > amax(s, -1, true, where) * share).to(i64), -1, false, where);
 }
 

@@ -312,8 +312,11 @@ class Fit {
     std::optional<UseAverage> use;
     if (options_.average && (options_.evaluate_train || options_.validation))
       use.emplace(*options_.average);
-    EvaluateOptions evaluation{loss_fn_, options_.accuracy, options_.device,
-                               {},       options_.amp,      options_.batch};
+    EvaluateOptions evaluation{.loss = loss_fn_,
+                               .accuracy = options_.accuracy,
+                               .device = options_.device,
+                               .amp = options_.amp,
+                               .batch = options_.batch};
     if (options_.evaluate_train) {
       const LoaderState state = run_.data.state();
       const Evaluation train = evaluate(run_.model, run_.data, evaluation);

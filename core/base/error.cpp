@@ -24,7 +24,7 @@ void ErrorText::add_streamed(void (*write)(std::ostream&, const void*), const vo
 
 bool is_of_user(Where where) {
   const std::string_view file = where.file_name();
-  return where.line() != 0 && !file.starts_with("tapegrad:") &&
+  return where.line() != 0 && !file.starts_with(TAPEGRAD_SOURCE_PREFIX) &&
          file.find("/include/tapegrad/") == file.npos;
 }
 

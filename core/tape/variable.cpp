@@ -51,6 +51,7 @@ void Variable::check_accessor(DType dtype, size_t rank) const {
   if (int(rank) != this->rank())
     fail<ShapeError>("accessor: of rank ", rank, " for a tensor of shape ", shape());
   if (device() != tapegrad::cpu) fail<DeviceError>("accessor: the elements are on ", device());
+  value().storage().keep_in_order();  // the caller keeps the address
 }
 void detail::fail_accessor(int64_t index, int64_t size) {
   fail<IndexError>("accessor: index ", index, " is outside [0, ", size, ")");

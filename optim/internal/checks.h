@@ -15,7 +15,8 @@ inline void require_positive(std::string_view kind, std::string_view option, dou
 }
 
 /// Throws ArgumentError unless the whole number is at least `low`.
-inline void require_from(std::string_view kind, std::string_view option, int64_t value, int64_t low) {
+inline void require_from(std::string_view kind, std::string_view option, int64_t value,
+                         int64_t low) {
   if (value < low) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not at least ", low);
 }
 

@@ -158,6 +158,12 @@ TEST(ErrorLine, OfModulesOfTheLibrary) {
   EXPECT_LINE(layer(ones({2, 3, 5})));
   EXPECT_LINE(layer(ones({2, 3, 4}, {.dtype = i64})));
   try {
+    layer.forward(ones({2, 3, 4}, {.dtype = i64}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("attention.cpp"), std::string::npos) << error.what();
+  }
+  try {
     Twice()(ones({2, 3, 4}, {.dtype = i64}));
     FAIL();
   } catch (const Error& error) {
