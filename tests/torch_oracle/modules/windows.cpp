@@ -72,7 +72,7 @@ void pools(Recorder& record) {
              {.kernel_size = {3, 2}, .stride = Size2d{2, 1}, .padding = {1, 0}, .ceil_mode = true}),
          record.normal(image));
   record("MaxPool3d(2)", nn::MaxPool3d(2), record.normal(volume));
-  record("MaxPool3d(3, 2, 1)", nn::MaxPool3d({.kernel_size = 3, .padding = 1, .stride = 2}),
+  record("MaxPool3d(3, 2, 1)", nn::MaxPool3d({.kernel_size = 3, .stride = 2, .padding = 1}),
          record.normal(volume));
   record("AvgPool1d(3, 2, 1)", nn::AvgPool1d({.kernel_size = 3, .stride = 2, .padding = 1}),
          record.normal(line));
