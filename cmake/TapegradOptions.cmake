@@ -54,10 +54,11 @@ function(tapegrad_compile_options target)
   # ccache compiles absolute paths as relative ones.
   file(RELATIVE_PATH from_build ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
   string(REGEX REPLACE "/$" "" from_build "${from_build}")
-  set(flags -Wall -Wextra -Wpedantic $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety>
+  set(flags -ffp-contract=off -Wall -Wextra -Wpedantic
+            $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety>
             -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=${prefix}
             -fmacro-prefix-map=${from_build}/=${prefix} -DTAPEGRAD_SOURCE_PREFIX=\"${prefix}\"
-            -ffp-contract=off $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>
+            $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>
             -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>
             $<$<CONFIG:Release>:-O2>)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")

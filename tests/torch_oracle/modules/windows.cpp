@@ -144,7 +144,7 @@ void images(Recorder& record) {
   record("PixelShuffle(2)", nn::PixelShuffle(2), record.normal({2, 8, 3, 4}));
   record("PixelUnshuffle(2)", nn::PixelUnshuffle(2), record.normal({2, 2, 4, 6}));
   record("ChannelShuffle(2)", nn::ChannelShuffle(2), record.normal({2, 6, 3, 4}));
-  record("Unfold(3, 1, 1, 2)", nn::Unfold({.kernel_size = 3, .stride = 2, .padding = 1}),
+  record("Unfold(3, 1, 1, 2)", nn::Unfold({.kernel_size = 3, .padding = 1, .stride = 2}),
          record.normal(image));
   record("Fold((4, 5), (2, 3))", nn::Fold({4, 5}, {.kernel_size = {2, 3}}),
          record.normal({2, 18, 9}));
