@@ -121,8 +121,9 @@ std::shared_ptr<const ::tapegrad::Dataset> shared(D dataset) {
 }
 }  // namespace detail
 
-/// `for (auto& [x, y] : *make_data_loader(dataset, 64))`. In random order, as libtorch's, unless
-/// the sampler is samplers::SequentialSampler.
+/// `auto loader = make_data_loader(dataset, 64); for (auto& [x, y] : *loader)`: the loader must
+/// outlive the loop. In random order, as libtorch's, unless the sampler is
+/// samplers::SequentialSampler.
 template <typename Sampler = samplers::RandomSampler, typename D>
 std::unique_ptr<DataLoader> make_data_loader(D dataset,
                                              ::tapegrad::DataLoaderOptions options = {}) {

@@ -217,7 +217,8 @@ void add_libtorch_rows(Table& table) {
         One one;
         one.x = x;
         auto set = one.map(torch::data::transforms::Normalize<>({mean, 1.0}, {1.0, mean}));
-        for (auto& batch : *torch::data::make_data_loader(set, batch_size)) batch.data.sum();
+        const auto loader = torch::data::make_data_loader(set, batch_size);
+        for (auto& batch : *loader) batch.data.sum();
       });
 }
 
