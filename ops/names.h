@@ -311,7 +311,7 @@ inline Variable scalar_tensor(Number value, TensorOptions options = {}) {
   return scalar(value, options);
 }
 template <typename V = void>
-void sparse_coo_tensor(const auto&...) {
+void sparse_coo_tensor(const Variable&, const Variable&, const Shape& = {}) {
   static_assert(detail::kNever<V>,
                 "sparse_coo_tensor: tensors are dense; multiply rows with index_select and "
                 "index_add, and take nn::Embedding({.sparse = true}) for sparse gradients");
