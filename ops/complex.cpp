@@ -2,14 +2,22 @@
 
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/internal/complex_kernels.h"
+#include "ops/internal/unbroadcast.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
+namespace kernels {
+
+constinit decltype(complex_mul) complex_mul{"complex_mul"};
+
+}  // namespace kernels
 
 using namespace detail;
 
@@ -29,6 +37,48 @@ Variable part(std::string_view op, const Variable& z, int64_t i) {
 Variable joined(const Variable& re, const Variable& im) {
   const Shape shape = broadcast("complex", re.shape(), im.shape());
   return stack({expand(re, shape), expand(im, shape)}, -1);
+}
+
+/// a b, or a times the conjugate of b.
+struct ComplexMul {
+  static constexpr std::string_view kName = "complex_mul";
+  bool conjugate;
+  Unbroadcast<2> shapes{};
+  SavedInput<0, /*for*/ 1> a{};
+  SavedInput<1, /*for*/ 0> b{};
+  auto saved() { return std::tie(a, b); }
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    const Shape shape = broadcast(kName, a.shape(), b.shape());
+    if (a.shape() != b.shape()) shapes.remember(shape, a, b);
+    Tensor y = a.empty_like(shape);
+    kernels::complex_mul(pairs(a), pairs(b), conjugate, y);
+    return y;
+  }
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = shapes(0, apply(ComplexMul{!conjugate}, Where::current(), dy, b()));
+    if (needs[1])
+      dx[1] = shapes(1, conjugate ? apply(ComplexMul{true}, Where::current(), a(), dy)
+                                  : apply(ComplexMul{true}, Where::current(), dy, a()));
+    return dx;
+  }
+
+ private:
+  /// x, or a copy whose pairs are aligned elements of twice the size.
+  static Tensor pairs(const Tensor& x) {
+    const StridedLayout& layout = x.layout();
+    bool fits = layout.strides[x.rank() - 1] == 1 && layout.offset % 2 == 0 &&
+                reinterpret_cast<uintptr_t>(x.storage().data()) % 8 == 0;
+    for (int i = 0; i + 1 < x.rank(); ++i) fits &= layout.strides[i] % 2 == 0;
+    return fits ? x : x.clone();
+  }
+};
+
+/// Whether the kernel serves both operands.
+bool in_one_pass(const Variable& a, const Variable& b) {
+  return a.dtype() == b.dtype() && a.device() == b.device() && a.numel() > 0 && b.numel() > 0 &&
+         kernels::complex_mul.has(a.device().type, a.dtype());
 }
 
 }  // namespace
@@ -80,6 +130,8 @@ Variable angle(const Variable& z, Where where) {
 
 Variable complex_mul(const Variable& a, const Variable& b, Where where) {
   const CallLine line(where);
+  if (in_one_pass(checked("complex_mul", a), checked("complex_mul", b)))
+    return apply(ComplexMul{false}, where, a, b);
   const Variable x = part("complex_mul", a, 0), y = part("complex_mul", a, 1);
   const Variable u = part("complex_mul", b, 0), v = part("complex_mul", b, 1);
   return joined(x * u - y * v, x * v + y * u);

@@ -12,6 +12,7 @@ void register_cdist();          // defined in cdist.cpp
 void register_embedding_bag();  // defined in embedding_bag.cpp
 void register_group_norm();     // defined in group_norm.cpp
 void register_grid_sample();    // defined in grid_sample.cpp
+void register_complex();        // defined in complex.cpp
 
 namespace {
 
@@ -33,6 +34,7 @@ void register_kernels() {
   register_unary();
   register_arithmetic();
   register_special();
+  register_complex();
   register_sort();
   register_sketch();
   register_scan();

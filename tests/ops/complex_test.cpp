@@ -48,6 +48,41 @@ TEST_F(Complex, ArithmeticOfPairs) {
   expect_equal(complex_mul(a, b[0]), [&](size_t i) { return x[i] * y[0]; });
 }
 
+/// float32 has a kernel of its own, other types compose ops: values and gradients of both agree.
+TEST_F(Complex, ProductsOfFloats) {
+  for (int64_t n : {1, 2, 7, 8, 9, 31, 1500}) {
+    const Variable wide = randn({3, n + 1, 2}), flat = randn({3, 2 * n + 1});
+    const std::vector<std::pair<Variable, Variable>> operands = {
+        {randn({3, n, 2}), randn({3, n, 2})},
+        {randn({3, n, 2}), randn({n, 2})},
+        {randn({3, 1, 2}), randn({1, n, 2})},
+        {randn({n, 3, 2}).transpose(0, 1), randn({2})},
+        {slice(wide, 1, 1, n + 1), randn({2, 3, n}).permute({1, 2, 0})},
+        {reshape(slice(flat, 1, 1, 2 * n + 1), {3, n, 2}), randn({3, n, 2})}};
+    for (const auto& [left, right] : operands) {
+      Variable a = left.detach().requires_grad_(), b = right.detach().requires_grad_();
+      Variable c = left.to(f64).requires_grad_(), d = right.to(f64).requires_grad_();
+      const auto twice = [](const Variable& x, const Variable& y) {
+        return complex_mul(complex_mul(x, y), x);
+      };
+      const auto expect_near = [&](const Variable& got, const Variable& wanted) {
+        ASSERT_EQ(got.shape(), wanted.shape());
+        const double size = 1 + wanted.abs().max().item();
+        EXPECT_LT((got.to(f64) - wanted).abs().max().item() / size, 1e-5) << a.shape() << b.shape();
+      };
+      const Variable y = twice(a, b), z = twice(c, d);
+      EXPECT_EQ(y.dtype(), f32);
+      expect_near(y, z);
+      const auto first = grad(sum(y * y), {a, b}, {.create_graph = true});
+      const auto wanted = grad(sum(z * z), {c, d}, {.create_graph = true});
+      for (size_t i : {0, 1}) expect_near(first[i], wanted[i]);
+      const auto second = grad(sum(first[0]) + sum(first[1] * first[1]), {a, b});
+      const auto second_wanted = grad(sum(wanted[0]) + sum(wanted[1] * wanted[1]), {c, d});
+      for (size_t i : {0, 1}) expect_near(second[i], second_wanted[i]);
+    }
+  }
+}
+
 TEST_F(Complex, PartsAndPolarForm) {
   EXPECT_TRUE(complex(real(a), imag(a)).equal(a));
   expect_equal(polar(complex_abs(a), angle(a)), [&](size_t i) { return x[i]; });
