@@ -55,13 +55,13 @@ struct Places {
 
 /// The pixels around a block of positions, with their weights, which are 0 outside the image. The
 /// order of corners is (top, left), (bottom, left), (top, right), (bottom, right).
-template <typename V, int kCorners>
+template <typename V, int kCorners, bool kSlopes>
 struct Corners {
   int64_t count;
   int32_t offset[kCorners][kBlock];
   V weight[kCorners][kBlock];
   // Derivatives of weights with respect to the coordinates of the grid.
-  V along_x[kCorners][kBlock], along_y[kCorners][kBlock];
+  V along_x[kSlopes ? kCorners : 1][kBlock], along_y[kSlopes ? kCorners : 1][kBlock];
 
   /// `number` positions of one image; grid has pairs (x, y).
   void find(const V* grid, int64_t number, int64_t height, int64_t width,
@@ -72,6 +72,7 @@ struct Corners {
     y.find(grid + 1, count, height, o);
     for (int k = 0; k < kCorners; ++k) {
       const V right = V(k / 2), bottom = V(k % 2);
+#pragma omp simd
       for (int64_t i = 0; i < count; ++i) {
         if constexpr (kCorners == 1) {
           set(k, i, std::nearbyint(x.at[i]), std::nearbyint(y.at[i]), height, width, V(1), V(0),
@@ -89,13 +90,12 @@ struct Corners {
 
  private:
   [[gnu::always_inline]] void set(int k, int64_t i, V x, V y, int64_t height, int64_t width, V w,
-                                  V dx, V dy) {
+                                  [[maybe_unused]] V dx, [[maybe_unused]] V dy) {
     const bool inside = (x >= V(0)) & (x <= V(width - 1)) & (y >= V(0)) & (y <= V(height - 1));
     const V column = inside ? x : V(0), row = inside ? y : V(0);
     offset[k][i] = int32_t(row) * int32_t(width) + int32_t(column);
     weight[k][i] = inside ? w : V(0);
-    along_x[k][i] = inside ? dx : V(0);
-    along_y[k][i] = inside ? dy : V(0);
+    if constexpr (kSlopes) along_x[k][i] = inside ? dx : V(0), along_y[k][i] = inside ? dy : V(0);
   }
 };
 
@@ -120,7 +120,7 @@ void sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& o, Ten
 #pragma omp parallel for if (y.numel() > kParallel)
   for (int64_t task = 0; task < s.n * s.blocks; ++task) {
     const int64_t image = task / s.blocks, first = s.first(task % s.blocks);
-    Corners<V, kCorners> corners;
+    Corners<V, kCorners, false> corners;
     corners.find(grid.data<V>() + (image * s.positions + first) * 2, s.count(task % s.blocks),
                  s.height, s.width, o);
     for (int64_t c = image * s.channels; c < (image + 1) * s.channels; ++c) {
@@ -152,7 +152,7 @@ void spread(const Tensor& dy, const Tensor& x, const Tensor& grid, const GridSam
     const int64_t end = begin + std::min(together, s.channels - channel);
     std::fill(dx.data<V>() + begin * plane, dx.data<V>() + end * plane, V(0));
     for (int64_t block = 0; block < s.blocks; ++block) {
-      Corners<V, kCorners> corners;
+      Corners<V, kCorners, false> corners;
       corners.find(grid.data<V>() + (image * s.positions + s.first(block)) * 2, s.count(block),
                    s.height, s.width, o);
       for (int64_t c = begin; c < end; ++c) {
@@ -178,7 +178,7 @@ void move(const Tensor& dy, const Tensor& x, const Tensor& grid, const GridSampl
   for (int64_t task = 0; task < s.n * s.blocks; ++task) {
     const int64_t image = task / s.blocks, first = s.first(task % s.blocks);
     const int64_t at = (image * s.positions + first) * 2;
-    Corners<V, kCorners> corners;
+    Corners<V, kCorners, true> corners;
     corners.find(grid.data<V>() + at, s.count(task % s.blocks), s.height, s.width, o);
     double sums[kCorners][kBlock] = {};
     for (int64_t c = image * s.channels; c < (image + 1) * s.channels; ++c) {
