@@ -24,7 +24,8 @@ def maybe_compiled(model):
 
 def training(model, loss, optimizer=torch.optim.SGD, lr=1e-3):
     """Returns a training step; the optimizers of PyTorch that have a fused form use it."""
-    fused = {} if optimizer is torch.optim.Adadelta else {"fused": True}
+    without = (torch.optim.Adadelta, torch.optim.RMSprop)
+    fused = {} if optimizer in without else {"fused": True}
     updates = optimizer(model.parameters(), lr=lr, **fused)
     run = maybe_compiled(model)
 

@@ -6,6 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from torch_steps import COMPILED, main, training
+from torch_unseen_further import (
+    capsules, edge_conv, generator, hamiltonian, sinkhorn, state_space, turing_machine, windows)
 from torch_unseen_images import (
     bf16, mobile_net, resnet50, vit_tiny, u_net, video, autoencoder, segmentation, detection,
     classifier, ConvNext, SqueezeNet)
@@ -417,4 +419,12 @@ if __name__ == "__main__":
         "gat": gat,
         "spiking": spiking,
         "triplets": triplets,
+        "capsules": capsules,
+        "state_space": state_space,
+        "sinkhorn": sinkhorn,
+        "edge_conv": edge_conv,
+        "generator": generator,
+        "windows": windows,
+        "hamiltonian": hamiltonian,
+        "turing_machine": turing_machine,
     })

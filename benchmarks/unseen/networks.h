@@ -10,5 +10,6 @@ std::vector<Network> image_networks();
 std::vector<Network> dense_image_networks();
 std::vector<Network> sequence_networks();
 std::vector<Network> other_networks();
+std::vector<Network> further_networks();
 
 }  // namespace tapegrad::bench
