@@ -171,9 +171,15 @@ void normalize_elements(const Tensor& x, const std::array<const Tensor*, 4>& oth
       };
       take(0, mean), take(1, scale), take(2, y_buffer), take(3, shift);
       for (int64_t j = 0; j < n; ++j) scale[j] *= y_buffer[j];
-      const int64_t all = n * repeats, period = n;
-      for (; n + period <= std::min(kBlock, all); n += period)
-        for (V* row : {mean, scale, shift}) std::copy_n(row, period, row + n);
+      const int64_t all = n * repeats;
+      if constexpr (Packable<T>)
+        if (n == 16 || n == 8) {
+          normalize_pixels(n, repeats, from, mean, scale, shift, to);
+          from += all, to += all;
+          continue;
+        }
+      for (; 2 * n <= std::min(kBlock, all); n *= 2)
+        for (V* row : {mean, scale, shift}) std::copy_n(row, n, row + n);
       for (int64_t i = 0, size; i < all; i += size, from += size, to += size) {
         size = std::min(n, all - i);
         const V* xs = load_values(from, 1, size, x_buffer);

@@ -109,24 +109,31 @@ void channel_moments_packed(const PackedValues& x, float* mean, float* var) {
 }
 
 template <typename T>
+void normalize_pixels(int64_t block, int64_t pixels, const T* x, const float* mean,
+                      const float* scale, const float* shift, T* y) {
+  with_block({0, 0, 0, block, nullptr}, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
+    float m[kBlock], s[kBlock], b[kBlock];
+    std::copy_n(mean, kBlock, m);
+    std::copy_n(scale, kBlock, s);
+    std::copy_n(shift, kBlock, b);
+    for_each_piece<kBlock>(0, pixels, [&](int64_t at, int64_t n) {
+      float x_buffer[kRows * kBlock], y_buffer[kRows * kBlock];
+      const float* xs = load_values(x + at, 1, n, x_buffer);
+      float* to = place_values(y + at, y_buffer);
+      for (int64_t i = 0; i < n; i += kBlock)
+        for (int k = 0; k < kBlock; ++k) to[i + k] = (xs[i + k] - m[k]) * s[k] + b[k];
+      store_values(to, n, y + at);
+    });
+  });
+}
+
+template <typename T>
 void normalize_packed(const PackedValues& x, const float* mean, const float* scale,
                       const float* shift, T* y) {
-  with_block(x.packing, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
-    const T* from = data<T>(x);
-    for_each_image_block(x.packing, [&](int64_t, int64_t channel, int64_t offset, int64_t rows) {
-      float m[kBlock], s[kBlock], b[kBlock];
-      std::copy_n(mean + channel, kBlock, m);
-      std::copy_n(scale + channel, kBlock, s);
-      std::copy_n(shift + channel, kBlock, b);
-      for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
-        float x_buffer[kRows * kBlock], y_buffer[kRows * kBlock];
-        const float* xs = load_values(from + at, 1, n, x_buffer);
-        float* to = place_values(y + at, y_buffer);
-        for (int64_t i = 0; i < n; i += kBlock)
-          for (int k = 0; k < kBlock; ++k) to[i + k] = (xs[i + k] - m[k]) * s[k] + b[k];
-        store_values(to, n, y + at);
-      });
-    });
+  const T* from = data<T>(x);
+  for_each_image_block(x.packing, [&](int64_t, int64_t channel, int64_t offset, int64_t rows) {
+    normalize_pixels(x.packing.block, rows, from + offset, mean + channel, scale + channel,
+                     shift + channel, y + offset);
   });
 }
 
@@ -208,6 +215,8 @@ void group_gradient_packed(const PackedValues& x, const PackedValues& dy, const 
   template void image_sums_packed<T>(const PackedValues&, double*);                             \
   template void image_squares_packed<T>(const PackedValues&, const double*, double*);           \
   template void channel_moments_packed<T>(const PackedValues&, float*, float*);                 \
+  template void normalize_pixels(int64_t, int64_t, const T*, const float*, const float*,        \
+                                 const float*, T*);                                             \
   template void normalize_packed(const PackedValues&, const float*, const float*, const float*, \
                                  T*);                                                           \
   template void channel_sums_packed<T>(const PackedValues&, const PackedValues&, const float*,  \

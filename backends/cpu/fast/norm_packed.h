@@ -17,6 +17,10 @@ PackedValues as_one_image(const PackedValues& x);
 /// Mean and variance of each channel.
 template <typename T>
 void channel_moments_packed(const PackedValues& x, float* mean, float* var);
+/// y = (x - mean) * scale + shift for the pixels of one block of channels.
+template <typename T>
+void normalize_pixels(int64_t block, int64_t pixels, const T* x, const float* mean,
+                      const float* scale, const float* shift, T* y);
 /// y = (x - mean) * scale + shift
 template <typename T>
 void normalize_packed(const PackedValues& x, const float* mean, const float* scale,

@@ -286,6 +286,8 @@ class Planner {
       for (NumberSet& others : depends_)
         if (others.contains(group)) others.insert(needs);
     for (const Access& access : info.accesses) {
+      const auto [user, is_new] = user_.try_emplace(access.storage, group);
+      if (!is_new && user->second != group) user->second = SIZE_MAX;
       Uses& uses = uses_[access.storage];
       if (access.is_ordered) {
         uses.writer = group;
@@ -301,12 +303,31 @@ class Planner {
     }
   }
 
+  /// Whether a packed segment reads and writes at most half of what its calls do one by one.
+  /// Kernels of packed values are fast ones, and the second-level cache holds most results until
+  /// the next call.
+  bool halves_traffic(size_t group) const {
+    int64_t single = 0, joined = 0;
+    for (const size_t call : groups_[group].calls)
+      for (const Access& access : infos_[call].accesses)
+        if (access.kind == OperandKind::kFull) single += access.span;
+    for (const auto& [storage, use] : segments_[group]) {
+      const auto is_full = [](const Access& access) { return access.kind == OperandKind::kFull; };
+      const auto first = std::ranges::find_if(use.accesses, is_full);
+      const bool is_inner = use.accesses.front().is_written && user_.at(storage) == group;
+      if (first == use.accesses.end() || is_inner) continue;
+      joined += first->span * (use.is_written && !first->is_written ? 2 : 1);
+    }
+    return 2 * joined <= single;
+  }
+
   /// Calls are faster one after the other if their operands stay in the second-level cache anyway
   /// and there is not enough work for two threads, and so are two elementwise calls unless their
   /// operands exceed all caches. A narrow layer always pays.
   bool pays(size_t group) const {
     const std::vector<size_t>& calls = groups_[group].calls;
     if (groups_[group].is_fixed) return true;
+    if (groups_[group].packing && !halves_traffic(group)) return false;
     const bool is_flat =
         std::ranges::all_of(calls, [&](size_t call) { return infos_[call].is_flat; });
     if (calls.size() == 2 && is_flat) return widest_[group] >= kLarge;
@@ -354,6 +375,7 @@ class Planner {
   std::vector<int64_t> widest_;           // for each group, elements of the largest full operand
   std::vector<std::unordered_map<const TensorStorage*, SegmentUse>> segments_;
   std::unordered_map<const TensorStorage*, Uses> uses_;
+  std::unordered_map<const TensorStorage*, size_t> user_;  // a group; SIZE_MAX: several ones
 };
 
 }  // namespace
