@@ -277,21 +277,22 @@ Tensor wide_like(const Tensor& y) { return y ? Tensor::empty(y.shape(), f32) : y
 struct AttentionBlocks {
   static constexpr std::string_view kName = "blocks";
   static bool accepts(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, double,
-                      const kernels::ShareDropout&, const Tensor&, const Tensor&) {
+                      double, RandomState, const Tensor&, const Tensor&) {
     return true;
   }
   template <std::floating_point T>
   static void run(TypeTag<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                  bool causal, double scale, const kernels::ShareDropout& dropout, Tensor& y,
+                  bool causal, double scale, double dropout_p, RandomState state, Tensor& y,
                   Tensor& log_sums) {
-    forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);
+    forward<T>(q, k, v, mask, causal, scale, {dropout_p, state}, y, log_sums);
   }
   /// Sixteen-bit floats: computes in float and rounds once.
   static void run(OneOf<float16, bfloat16>, const Tensor& q, const Tensor& k, const Tensor& v,
-                  const Tensor& mask, bool causal, double scale,
-                  const kernels::ShareDropout& dropout, Tensor& y, Tensor& log_sums) {
+                  const Tensor& mask, bool causal, double scale, double dropout_p,
+                  RandomState state, Tensor& y, Tensor& log_sums) {
     Tensor to_y = wide_like(y);
-    forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale, dropout, to_y, log_sums);
+    forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale, {dropout_p, state}, to_y,
+                   log_sums);
     kernels::copy(to_y, y);
   }
 };
@@ -300,18 +301,18 @@ struct AttentionBackwardBlocks {
   static constexpr std::string_view kName = "blocks";
   template <std::floating_point T>
   static void run(TypeTag<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
-                  const Tensor& mask, bool causal, double scale,
-                  const kernels::ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
-                  Tensor& dq, Tensor& dk, Tensor& dv) {
-    backward<T>(dy, q, k, v, mask, causal, scale, dropout, y, log_sums, dq, dk, dv);
+                  const Tensor& mask, bool causal, double scale, double dropout_p,
+                  RandomState state, const Tensor& y, const Tensor& log_sums, Tensor& dq,
+                  Tensor& dk, Tensor& dv) {
+    backward<T>(dy, q, k, v, mask, causal, scale, {dropout_p, state}, y, log_sums, dq, dk, dv);
   }
   static void run(OneOf<float16, bfloat16>, const Tensor& dy, const Tensor& q, const Tensor& k,
-                  const Tensor& v, const Tensor& mask, bool causal, double scale,
-                  const kernels::ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
-                  Tensor& dq, Tensor& dk, Tensor& dv) {
+                  const Tensor& v, const Tensor& mask, bool causal, double scale, double dropout_p,
+                  RandomState state, const Tensor& y, const Tensor& log_sums, Tensor& dq,
+                  Tensor& dk, Tensor& dv) {
     Tensor to_q = wide_like(dq), to_k = wide_like(dk), to_v = wide_like(dv);
-    backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale, dropout,
-                    wide(y), log_sums, to_q, to_k, to_v);
+    backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale,
+                    {dropout_p, state}, wide(y), log_sums, to_q, to_k, to_v);
     if (dq) kernels::copy(to_q, dq);
     if (dk) kernels::copy(to_k, dk);
     if (dv) kernels::copy(to_v, dv);

@@ -123,11 +123,11 @@ bool are_narrow(const Tensor& q, const Tensor& v) {
 struct AttentionCudnn {
   static constexpr std::string_view kName = "cudnn";
   static bool accepts(const Tensor& q, const Tensor&, const Tensor& v, const Tensor& mask, bool,
-                      double, const kernels::ShareDropout& dropout, const Tensor&, const Tensor&) {
-    return !mask && dropout.p == 0 && are_narrow(q, v);
+                      double, double dropout_p, RandomState, const Tensor&, const Tensor&) {
+    return !mask && dropout_p == 0 && are_narrow(q, v);
   }
   static bool run(OneOf<float16, bfloat16>, const Tensor& q, const Tensor& k, const Tensor& v,
-                  const Tensor&, bool causal, double scale, const kernels::ShareDropout&, Tensor& y,
+                  const Tensor&, bool causal, double scale, double, RandomState, Tensor& y,
                   Tensor& log_sums) {
     return cudnn_attention(q, k, v, causal, scale, y, log_sums);
   }
@@ -137,14 +137,14 @@ struct AttentionBlocks {
   static constexpr std::string_view kName = "blocks";
   static constexpr bool kIsFallback = true;
   static bool accepts(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, bool, double,
-                      const kernels::ShareDropout&, const Tensor&, const Tensor&) {
+                      double, RandomState, const Tensor&, const Tensor&) {
     return are_narrow(q, v);
   }
   template <typename T>
   static void run(TypeTag<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                  bool causal, double scale, const kernels::ShareDropout& dropout, Tensor& y,
+                  bool causal, double scale, double dropout_p, RandomState state, Tensor& y,
                   Tensor& log_sums) {
-    attention::forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);
+    attention::forward<T>(q, k, v, mask, causal, scale, {dropout_p, state}, y, log_sums);
   }
 };
 

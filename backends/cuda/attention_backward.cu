@@ -188,14 +188,13 @@ namespace {
 struct AttentionBackwardCudnn {
   static constexpr std::string_view kName = "cudnn";
   static bool accepts(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      const Tensor& mask, bool, double, const kernels::ShareDropout& dropout,
+                      const Tensor& mask, bool, double, double dropout_p, RandomState,
                       const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
-    return !mask && dropout.p == 0;
+    return !mask && dropout_p == 0;
   }
   static bool run(OneOf<float16, bfloat16>, const Tensor& dy, const Tensor& q, const Tensor& k,
-                  const Tensor& v, const Tensor&, bool causal, double scale,
-                  const kernels::ShareDropout&, const Tensor& y, const Tensor& log_sums, Tensor& dq,
-                  Tensor& dk, Tensor& dv) {
+                  const Tensor& v, const Tensor&, bool causal, double scale, double, RandomState,
+                  const Tensor& y, const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
     return cudnn_attention_backward(dy, q, k, v, causal, scale, y, log_sums, dq, dk, dv);
   }
 };
@@ -204,10 +203,11 @@ struct AttentionBackwardBlocks {
   static constexpr std::string_view kName = "blocks";
   template <typename T>
   static void run(TypeTag<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
-                  const Tensor& mask, bool causal, double scale,
-                  const kernels::ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
-                  Tensor& dq, Tensor& dk, Tensor& dv) {
-    attention::backward<T>(dy, q, k, v, mask, causal, scale, dropout, y, log_sums, dq, dk, dv);
+                  const Tensor& mask, bool causal, double scale, double dropout_p,
+                  RandomState state, const Tensor& y, const Tensor& log_sums, Tensor& dq,
+                  Tensor& dk, Tensor& dv) {
+    attention::backward<T>(dy, q, k, v, mask, causal, scale, {dropout_p, state}, y, log_sums, dq,
+                           dk, dv);
   }
 };
 

@@ -47,7 +47,7 @@ struct BlockAttention {
     of_y.push_back(v.shape()[v.rank() - 1]);
     const DType precise = size_of(q.dtype()) == 2 ? f32 : q.dtype();
     Tensor y = q.empty_like(of_y), log_sums = Tensor::empty(rows, precise, q.device());
-    kernels::attention(q, k, v, mask, causal, scale, dropout, y, log_sums);
+    kernels::attention(q, k, v, mask, causal, scale, dropout.p, dropout.state, y, log_sums);
     return {y, log_sums};
   }
 
@@ -57,8 +57,8 @@ struct BlockAttention {
     };
     Tensor dq = wanted(0, q.value()), dk = wanted(1, k.value()), dv = wanted(2, v.value());
     kernels::attention_backward(dy[0].contiguous(), q.value(), k.value(), v.value(),
-                                mask ? mask.value() : Tensor(), causal, scale, dropout, y.value(),
-                                log_sums.value(), dq, dk, dv);
+                                mask ? mask.value() : Tensor(), causal, scale, dropout.p,
+                                dropout.state, y.value(), log_sums.value(), dq, dk, dv);
     return {dq, dk, dv, Tensor()};
   }
 
@@ -90,7 +90,7 @@ Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
     Tensor y, log_sums;  // accepts() does not look at results
     return kernels::attention.accepts(query.value(), key.value(), value.value(),
                                       mask.defined() ? mask.value() : Tensor(), options.is_causal,
-                                      scale, {.p = options.dropout_p}, y, log_sums);
+                                      scale, options.dropout_p, RandomState(), y, log_sums);
   };
   const bool fits = options.dropout_p >= 0 && options.dropout_p < 1 &&
                     without_last(key.shape(), 2) == batch &&

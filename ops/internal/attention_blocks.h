@@ -12,7 +12,8 @@ namespace tapegrad {
 namespace kernels {
 
 /// Dropout of the attention weights with probability p, 0 <= p < 1. Drops the same elements as
-/// dropout() of a tensor [..., l, s] with numbers drawn at `state`.
+/// dropout() of a tensor [..., l, s] with numbers drawn at `state`. The kernels take the members
+/// one by one: a captured step changes the state, an argument of its own, in each replay.
 struct ShareDropout {
   double p = 0;
   RandomState state{};
@@ -25,14 +26,14 @@ struct ShareDropout {
 /// takes the operands that attention accepts. log_sums [..., l]: the logarithm of the sum of
 /// exp(scores), infinite where no key is seen; float32 for sixteen-bit floats.
 extern constinit Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                             bool causal, double scale, const ShareDropout& dropout, Tensor& y,
-                             Tensor& log_sums)>
+                             bool causal, double scale, double dropout_p, RandomState state,
+                             Tensor& y, Tensor& log_sums)>
     attention;
 /// Computes the gradients that are not empty.
 extern constinit Kernel<void(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
-                             const Tensor& mask, bool causal, double scale,
-                             const ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
-                             Tensor& dq, Tensor& dk, Tensor& dv)>
+                             const Tensor& mask, bool causal, double scale, double dropout_p,
+                             RandomState state, const Tensor& y, const Tensor& log_sums, Tensor& dq,
+                             Tensor& dk, Tensor& dv)>
     attention_backward;
 
 }  // namespace kernels

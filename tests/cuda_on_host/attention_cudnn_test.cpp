@@ -72,9 +72,9 @@ TEST_F(CudaAttentionCudnn, GivesWhatBlocksGive) {
       ASSERT_TRUE(
           cudnn_attention_backward(dy, q, k, v, causal, 0.25, a.y, a.log_sums, a.dq, a.dk, a.dv));
       const bool before = use_cudnn(false);
-      kernels::attention(q, k, v, none, causal, 0.25, {}, b.y, b.log_sums);
-      kernels::attention_backward(dy, q, k, v, none, causal, 0.25, {}, b.y, b.log_sums, b.dq, b.dk,
-                                  b.dv);
+      kernels::attention(q, k, v, none, causal, 0.25, 0.0, {}, b.y, b.log_sums);
+      kernels::attention_backward(dy, q, k, v, none, causal, 0.25, 0.0, {}, b.y, b.log_sums, b.dq,
+                                  b.dk, b.dv);
       use_cudnn(before);
       expect_near(a.log_sums, b.log_sums, 1e-5, "log_sums");
       // Weights are rounded before they are multiplied, and y before the gradient reads it.

@@ -12,6 +12,7 @@
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"
+#include "ops/attention.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/random.h"
@@ -292,6 +293,26 @@ TEST(HostileCaptured, T79_AveragesAndMetricsOfTheStep) {
     return std::pair(average.state_dict().begin()->second.item(), auc.value());
   };
   EXPECT_EQ(averages(true), averages(false));
+}
+
+TEST(HostileCaptured, T79_DropoutOfAttentionWeights) {
+  const auto losses = [](bool enabled) {
+    manual_seed(3);
+    GraphedStep step(
+        [](const Variable& x) {
+          const AttentionOptions options{.dropout_p = 0.5};
+          return sum(square(scaled_dot_product_attention(x, x, x, options)));
+        },
+        {}, {.enabled = enabled});
+    std::vector<double> values;
+    for (int i = 0; i < 8; ++i) {
+      RandomGenerator numbers{uint64_t(i)};
+      values.push_back(step(randn({2, 3, 4}, {}, numbers)).item());
+    }
+    EXPECT_EQ(step.is_graphed(), enabled) << step.reason();
+    return values;
+  };
+  EXPECT_EQ(losses(true), losses(false));
 }
 
 }  // namespace
