@@ -112,18 +112,6 @@ struct BatchNormPacked {
   }
 };
 
-struct BatchNorm {
-  static constexpr std::string_view kName = "plain";
-  template <typename T>
-  static void run(TypeTag<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
-                  const Tensor& weight, const Tensor& bias, Tensor& y) {
-    using V = Compute<T>;
-    const ScaleShift<V> by(weight, bias, invstd);
-    const auto run = x.shape()[2] == 1 ? normalize<true, T> : normalize<false, T>;
-    run(x, mean.data<V>(), by.scale.data(), by.shift.data(), y);
-  }
-};
-
 /// Writes n elements of x with stride `step`.
 template <typename V>
 void spread(const V* x, int64_t step, int64_t n, V* to) {
@@ -191,17 +179,18 @@ void normalize_elements(const Tensor& x, const std::array<const Tensor*, 4>& oth
   });
 }
 
-/// A block of a call in a captured step (Parts::kElements).
-struct BatchNormElements {
-  static constexpr std::string_view kName = "elements";
-  static bool accepts(const Tensor& x, const Tensor& mean, const Tensor&, const Tensor&,
-                      const Tensor&, const Tensor&) {
-    return x.rank() != 3 || mean.rank() != 2;
-  }
+struct BatchNorm {
+  static constexpr std::string_view kName = "plain";
   template <typename T>
   static void run(TypeTag<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
                   const Tensor& weight, const Tensor& bias, Tensor& y) {
-    normalize_elements<T>(x, {&mean, &invstd, &weight, &bias}, y);
+    using V = Compute<T>;
+    const bool is_whole = x.rank() == 3 && mean.rank() == 2;
+    if (!is_whole)  // a block of a captured step (Parts::kElements)
+      return normalize_elements<T>(x, {&mean, &invstd, &weight, &bias}, y);
+    const ScaleShift<V> by(weight, bias, invstd);
+    const auto run = x.shape()[2] == 1 ? normalize<true, T> : normalize<false, T>;
+    run(x, mean.data<V>(), by.scale.data(), by.shift.data(), y);
   }
 };
 
@@ -209,7 +198,7 @@ struct BatchNormElements {
 template <typename... Ts>
 void register_batch_norm(TypeList<Ts...>) {
   using List = ImplementationList<kernels::batch_norm, BatchNormPacked<float>,
-                                  BatchNormPacked<bfloat16>, BatchNormElements, BatchNorm>;
+                                  BatchNormPacked<bfloat16>, BatchNorm>;
   const auto traits = []<typename T>(TypeTag<T>) {
     SlotTraits traits = List::template traits<T>();
     traits.parts = Parts::kElements;

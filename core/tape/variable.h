@@ -32,12 +32,12 @@ int64_t index_of(T index) {
 /// An index or a Variable in brackets, with the line of the call.
 struct IndexHere {
   template <std::integral T>
-  IndexHere(T index, Where where = Where::current()) : index(index_of(index)), where(where) {}
+  IndexHere(T i, Where here = Where::current()) : index(index_of(i)), where(here) {}
   int64_t index;
   Where where;
 };
 struct VariableHere {
-  VariableHere(const Variable& x, Where where = Where::current()) : x(x), where(where) {}
+  VariableHere(const Variable& i, Where here = Where::current()) : x(i), where(here) {}
   const Variable& x;
   Where where;
 };
