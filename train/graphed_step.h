@@ -37,8 +37,9 @@
 //   - a RunLedger or an AnomalyMode sees the result of every op; later steps are recorded
 //   - on a GPU: TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set
 //
-// An input is copied to a fixed address unless it is the tensor of the last call and was not written
-// since. A write through Tensor::data() is not noticed; data_ptr(), accessor() and from_blob() are.
+// An input is copied to a fixed address unless it is the tensor of the last call and was not
+// written since. A write through Tensor::data() is not noticed; data_ptr(), accessor() and
+// from_blob() are.
 //
 // Tensors that the function reads in addition to its inputs are read at their address in each
 // replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
