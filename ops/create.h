@@ -27,9 +27,9 @@ struct TensorOptions : ::tapegrad::TensorOptions {
   using Plain = ::tapegrad::TensorOptions;
   TensorOptions() = default;
   TensorOptions(DType type) { dtype(type); }
-  TensorOptions(Device where) { device(where); }
+  TensorOptions(Device on) { device(on); }
   TensorOptions& dtype(DType type) { return Plain::dtype = type, *this; }
-  TensorOptions& device(Device where) { return Plain::device = where, *this; }
+  TensorOptions& device(Device on) { return Plain::device = on, *this; }
   TensorOptions& requires_grad(bool on = true) { return Plain::requires_grad = on, *this; }
   TensorOptions& layout(Layout) { return *this; }
 };

@@ -311,10 +311,11 @@ inline Variable scalar_tensor(Number value, TensorOptions options = {}) {
   return scalar(value, options);
 }
 template <typename V = void>
-void sparse_coo_tensor(const Variable&, const Variable&, const Shape& = {}) {
+Variable sparse_coo_tensor(const Variable&, const Variable&, const Shape& = {}) {
   static_assert(detail::kNever<V>,
                 "sparse_coo_tensor: tensors are dense; multiply rows with index_select and "
                 "index_add, and take nn::Embedding({.sparse = true}) for sparse gradients");
+  return {};
 }
 
 // SciPy's and torch.special's names.
