@@ -14,6 +14,10 @@
 #include "backends/cpu/tools/reducers.h"
 #include "ops/reduce.h"
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
+#endif
+
 namespace tapegrad::backends::cpu {
 namespace {
 
