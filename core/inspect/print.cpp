@@ -51,9 +51,10 @@ struct Printer {
   void for_shown(int64_t size, Visit visit, Gap gap) const {
     const int64_t edge = print_options.edgeitems;
     for (int64_t i = 0; i < size; ++i) {
-      if (summarize && size > 2 * edge && i == edge) {
+      if (summarize && edge < size - edge && i == edge) {
         gap();
         i = size - edge;
+        if (i == size) break;  // .edgeitems = 0
       }
       visit(i);
     }
