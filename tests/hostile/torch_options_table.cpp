@@ -170,7 +170,7 @@ void add_libtorch_rows(Table& table) {
         attempt([&] { x.scalar_type(); });
         const auto values = x.accessor<float, 2>();
         values.size(1), values.stride(1), values.data();
-        values[i][-i];
+        values[i][-std::max(i, -INT64_MAX)];
       });
   table.add("set_printoptions", [](const Variable& x, int64_t digits, int64_t count, bool on) {
     if (!is_small(x)) return;
@@ -195,7 +195,8 @@ void add_libtorch_rows(Table& table) {
               nn::Sequential net({{name, nn::Linear(2, 2)}});
               attempt([&] { net.push_back(name, nn::Linear(2, 2)); });
               net.extend({nn::Linear(2, 2), nn::AnyModule()});
-              for (const nn::AnyModule& layer : net[Slice(index, -index)]) layer(ones({1, 2}));
+              for (const nn::AnyModule& layer : net[Slice(index, -std::max(index, -INT64_MAX))])
+                layer(ones({1, 2}));
               nn::ModuleList list;
               list.append(nn::Linear(2, 2));
               list[index](ones({1, 2}));
