@@ -1,5 +1,7 @@
 #include "core/base/error.h"
 
+#include <cstring>
+
 #include "core/base/internal/classic_text.h"
 #include "core/base/internal/scope.h"
 
@@ -23,14 +25,18 @@ void ErrorText::add_streamed(void (*write)(std::ostream&, const void*), const vo
 }
 
 bool is_of_user(Where where) {
-  const std::string_view file = where.file_name();
-  return where.line() != 0 && !file.starts_with(TAPEGRAD_SOURCE_PREFIX) &&
-         file.find("/include/tapegrad/") == file.npos;
+  constexpr std::string_view kPrefix = TAPEGRAD_SOURCE_PREFIX;
+  return where.line() != 0 && std::strncmp(where.file_name(), kPrefix.data(), kPrefix.size()) != 0;
+}
+
+/// Whether an error shows the line: one of the user that is not in a public header of the library.
+static bool is_shown(Where where) {
+  return is_of_user(where) && std::strstr(where.file_name(), "/include/tapegrad/") == nullptr;
 }
 
 void locate(Error& error, Where where) {
-  if (!is_of_user(where) && context.module_line != nullptr) where = *context.module_line;
-  if (is_of_user(where))
+  if (!is_shown(where) && context.module_line != nullptr) where = *context.module_line;
+  if (is_shown(where))
     error.locate("at " + std::string(where.file_name()) + ':' + std::to_string(where.line()) +
                  in_scope(current_scope()));
   else if (current_scope() != nullptr)

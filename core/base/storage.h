@@ -57,12 +57,13 @@ class alignas(64) TensorStorage final : public Counted {
 
   bool is_packed() const { return data_.load(std::memory_order_relaxed) == nullptr && bytes_ > 0; }
   bool can_be_packed() const {
-    return !is_wrapped() && !is_inline() && !is_packed() && !stays_in_order_ && !is_small_;
+    return !is_wrapped() && !is_inline() && !is_packed() && !stays_in_order() && !is_small_;
   }
+  bool stays_in_order() const { return stays_in_order_.load(std::memory_order_relaxed); }
   /// Forbids packed layouts from now on: a recorded CUDA graph or the program has the address.
-  void keep_in_order() { stays_in_order_ = true; }
+  void keep_in_order() { stays_in_order_.store(true, std::memory_order_relaxed); }
   /// Whether the program may write to the memory by an address that it has, uncounted by version().
-  bool is_exposed() const { return wrapped_ || stays_in_order_; }
+  bool is_exposed() const { return wrapped_ || stays_in_order(); }
   /// Declares that the buffer holds values in this packed layout. The values must be new: no other
   /// thread may know the storage.
   void set_packed(const Packing& packing);
@@ -115,7 +116,8 @@ class alignas(64) TensorStorage final : public Counted {
 
   std::atomic<uint32_t> version_{0};
   Device device_;
-  bool wrapped_ = false, stays_in_order_ = false;
+  bool wrapped_ = false;
+  std::atomic<bool> stays_in_order_{false};  // any thread may take the address
   bool is_deferred_ = false;
   bool is_small_ = false;  // deferred, and so small that it would be inline
   mutable bool is_placed_ = false;
