@@ -1,5 +1,5 @@
-// Functions that are composed of other ops, take no part in autograd of their own, and have no row
-// in the catalog. What only gives an op another name belongs in ops/names.h.
+// Functions that are composed of other ops and have no row in the catalog. Gradients are those of
+// the ops. Functions that only give an op another name are in ops/names.h.
 #pragma once
 
 #include <optional>
