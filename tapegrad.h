@@ -38,6 +38,7 @@
 #include "dist/sync_batch_norm.h"
 #include "dist/tensor_parallel.h"
 #include "dist/world.h"
+#include "io/numpy_file.h"
 #include "io/safetensors.h"
 #include "nn/activation.h"
 #include "nn/adaptive_softmax.h"

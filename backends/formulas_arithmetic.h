@@ -37,6 +37,15 @@ struct LogAddExp2 {
   }
 };
 
+/// The gradient of y = logsumexp(x). If all of a row of x is -inf, y is too.
+struct LogSumExpBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x, V y) const {
+    const V finite = select(y == V(-std::numeric_limits<double>::infinity()), V(0), y);
+    return Functions<V>::exp(x - finite) * dy;
+  }
+};
+
 /// 0, b or 1 by the sign of a; NaN stays NaN.
 struct Heaviside {
   template <typename V>

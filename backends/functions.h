@@ -9,7 +9,8 @@
 namespace tapegrad::formulas {
 
 /// The standard normal distribution at x. size: |x|, limited to 40, where the tail is 0 in every
-/// float type; tail: the probability beyond size; density: the density at x.
+/// float type; tail: the probability beyond size, or 0 instead of a subnormal number, with which
+/// some processors are slow; density: the density at x.
 template <typename V>
 struct Normal {
   V size, tail, density;
@@ -30,7 +31,8 @@ struct Functions {
   TG_HD static V erf(V x) { return std::erf(x); }
   TG_HD static Normal<V> normal(V x) {
     const V size = abs(x) > V(40) ? V(40) : abs(x);
-    return {size, V(0.5) * std::erfc(size * V(0.70710678118654752440)),
+    const V tail = V(0.5) * std::erfc(size * V(0.70710678118654752440));
+    return {size, tail < V(sizeof(V) == sizeof(float) ? 0x1p-126 : 0x1p-1022) ? V(0) : tail,
             V(0.39894228040143267794) * std::exp(V(-0.5) * (size * size))};
   }
   /// 1 / (1 + exp(-x)), using the exponential that does not overflow.

@@ -3,6 +3,7 @@
 //
 //   fit_overhead            21 rounds
 //   fit_overhead ROUNDS
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 

@@ -7,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 
 #include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "ops/index.h"
 #include "ops/view.h"
@@ -104,8 +105,10 @@ Example Dataset::gather(std::span<const int64_t> indices, const SampleRandom& ra
   return {stack_of(examples, &Example::data), stack_of(examples, &Example::target)};
 }
 
-TensorDataset::TensorDataset(const Variable& data, const Variable& target)
-    : data_(data.detach()), target_(target.defined() ? target.detach() : Variable()) {
+TensorDataset::TensorDataset(const Variable& data, const Variable& target, Where where) {
+  const ErrorLine line(where);
+  data_ = data.detach();
+  if (target.defined()) target_ = target.detach();
   if (data_.rank() == 0 || (target_.defined() && target_.rank() == 0))
     fail<ShapeError>("TensorDataset: a tensor without dimensions holds no examples");
   if (target_.defined() && target_.size(0) != data_.size(0))

@@ -56,7 +56,11 @@ class Dataset {
 class TensorDataset final : public Dataset {
  public:
   /// Throws ShapeError if the sizes differ or a tensor has no dimensions.
-  explicit TensorDataset(const Variable& data, const Variable& target = {});
+  explicit TensorDataset(const Variable& data, const Variable& target = {},
+                         Where where = Where::current());
+  template <std::derived_from<Variable>... More>
+  requires(sizeof...(More) > 0) TensorDataset(const Variable&, const Variable&, const More&...)
+  noexcept(refuse<More...>()) {}
 
   const Variable& data() const { return data_; }
   const Variable& target() const { return target_; }
@@ -70,6 +74,14 @@ class TensorDataset final : public Dataset {
   TensorDataset take(int64_t count) const;
 
  private:
+  template <typename... More>
+  static constexpr bool refuse() {
+    static_assert(detail::kNever<More...>,
+                  "TensorDataset(a, b, c): it has data and target; type StackDataset(a, b, c), and "
+                  "ItemLoader in place of DataLoader");
+    return true;
+  }
+
   Variable data_, target_;
 };
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
 #include "data/internal/prefetch.h"
 #include "ops/rearrange.h"
 
@@ -39,12 +40,22 @@ class ItemStream final : public BatchStream {
 
 }  // namespace
 
+void detail::check_rows(std::span<const Variable> tensors) {
+  for (const Variable& x : tensors) {
+    if (x.rank() == 0) fail<ShapeError>("StackDataset: a tensor has no dimensions");
+    if (x.size(0) != tensors[0].size(0))
+      fail<ShapeError>("StackDataset: ", tensors[0].size(0), " and ", x.size(0),
+                       " rows; the tensors need equal sizes in dimension 0");
+  }
+}
+
 Variable detail::stack_items(const std::vector<Variable>& items) {
-  if (items.empty()) fail<ArgumentError>("collate: no items");
+  if (items.empty()) fail<ArgumentError>("default_collate: no items");
   return items[0].defined() ? stack(items) : Variable();
 }
 
-void detail::check_item_options(int64_t count, const DataLoaderOptions& options) {
+void detail::check_item_options(int64_t count, const DataLoaderOptions& options, Where where) {
+  const ErrorLine line(where);
   if (count < 0) fail<ArgumentError>("ItemLoader: a data set of ", count, " items");
   check_workers("ItemLoader", options);
 }

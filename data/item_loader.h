@@ -5,6 +5,8 @@
 //   ItemLoader loader(sentences, {.batch_size = 32, .shuffle = true});
 //   for (auto& [words, label] : loader) ...                      // Sentence, stacked
 //
+//   for (auto& [x, age, y] : ItemLoader(StackDataset(xs, ages, ys), {.batch_size = 8})) ...
+//
 //   using Item = std::tuple<Variable, int64_t, std::string>;     // lengths, names ...
 //   for (auto& [x, length, name] : ItemLoader(items, {.batch_size = 8})) ...
 //
@@ -18,11 +20,13 @@
 // equal options. train/fit_items.h trains and evaluates with such batches.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -31,6 +35,7 @@
 #include "core/base/error.h"
 #include "core/tape/recording.h"
 #include "data/loader.h"
+#include "data/split.h"
 
 namespace tapegrad {
 
@@ -41,7 +46,10 @@ namespace detail {
 std::unique_ptr<BatchStream> read_items(std::function<std::shared_ptr<void>(int64_t number)> read,
                                         std::function<Example(void*)> example, int64_t first,
                                         int64_t end, const DataLoaderOptions& options);
-void check_item_options(int64_t count, const DataLoaderOptions& options);
+void check_item_options(int64_t count, const DataLoaderOptions& options, Where where);
+
+/// Throws ShapeError unless the tensors have equal sizes in dimension 0.
+void check_rows(std::span<const Variable> tensors);
 
 /// Stacks items; empty if the first is empty.
 Variable stack_items(const std::vector<Variable>& items);
@@ -105,7 +113,7 @@ concept TupleLike = requires {
 /// float dtype), treats each field of a tuple, a pair, or a struct of Variables in this way, and
 /// leaves other types, such as std::string, as a std::vector.
 template <typename T>
-auto collate(const std::vector<T>& items) {
+auto default_collate(const std::vector<T>& items) {
   if constexpr (std::same_as<T, Variable>) {
     return detail::stack_items(items);
   } else if constexpr (std::same_as<T, bool>) {
@@ -122,7 +130,7 @@ auto collate(const std::vector<T>& items) {
       const auto field = [&]<size_t k>(std::integral_constant<size_t, k>) {
         std::vector<std::tuple_element_t<k, T>> values;
         for (const T& item : items) values.push_back(std::get<k>(item));
-        return collate(values);
+        return default_collate(values);
       };
       return std::tuple(field(std::integral_constant<size_t, i>())...);
     }
@@ -158,7 +166,7 @@ auto item_at(const Data& data, int64_t index, RandomGenerator& random) {
 template <typename Collate, typename Item>
 auto batch_of(const Collate& make_batch, std::vector<Item> items) {
   if constexpr (std::same_as<Collate, std::nullptr_t>)
-    return collate(items);
+    return default_collate(items);
   else
     return make_batch(std::move(items));
 }
@@ -230,6 +238,50 @@ class ItemSubset {
   std::vector<int64_t> indices_;
 };
 
+/// Splits such a data set, as random_split() of data/split.h.
+template <typename Data, size_t N>
+requires(!std::derived_from<Data, Dataset> &&
+         requires(const Data& data) {
+           data.size();
+         }) std::array<ItemSubset<Data>, N> random_split(const Data& data,
+                                                         const double (&shares)[N],
+                                                         uint64_t seed = 0,
+                                                         Where where = Where::current()) {
+  const auto parts = detail::random_parts(int64_t(data.size()), {shares, shares + N}, seed, where);
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return std::array{ItemSubset<Data>(data, parts[I])...};
+  }
+  (std::make_index_sequence<N>());
+}
+
+/// Tensors with equal sizes in dimension 0, such as two inputs and a target. Item i has their rows
+/// i.
+///
+///   StackDataset data(images, ages, labels);
+///   for (auto& [image, age, label] : ItemLoader(data, {.batch_size = 32})) ...
+template <size_t N>
+class StackDataset {
+ public:
+  /// Throws ShapeError if the sizes differ or a tensor has no dimensions.
+  template <std::derived_from<Variable>... Xs>
+  requires(N > 0 && sizeof...(Xs) == N) explicit StackDataset(const Xs&... tensors)
+      : tensors_{tensors...} {
+    detail::check_rows(tensors_);
+  }
+  int64_t size() const { return tensors_[0].size(0); }
+  /// Throws IndexError for an index outside of the tensors.
+  std::array<Variable, N> get(int64_t index) const {
+    std::array<Variable, N> item;
+    for (size_t k = 0; k < N; ++k) item[k] = tensors_[k][index];
+    return item;
+  }
+
+ private:
+  std::array<Variable, N> tensors_;
+};
+template <typename... Xs>
+StackDataset(const Xs&...) -> StackDataset<sizeof...(Xs)>;
+
 /// Data is a std::vector of items, or a type with size() and get(index) or get(index,
 /// RandomGenerator&). pin_memory has no effect. A Loader: if a batch consists of two Variables,
 /// fit() and evaluate() take them as data and target; for other batches they take a function of
@@ -238,14 +290,15 @@ template <typename Data, typename Collate = std::nullptr_t>
 class ItemLoader final : public Loader {
  public:
   /// Copies the data set. `make_batch` is called with a std::vector of items, by several threads if
-  /// there are workers; by default collate() is called. Throws ArgumentError for the options that
-  /// DataLoader refuses.
-  explicit ItemLoader(Data data, DataLoaderOptions options = {}, Collate make_batch = {})
-      : Loader(options.batch_size, options.drop_last, "ItemLoader"),
+  /// there are workers; by default default_collate() is called. Throws ArgumentError for the
+  /// options that DataLoader refuses.
+  explicit ItemLoader(Data data, DataLoaderOptions options = {}, Collate make_batch = {},
+                      Where where = Where::current())
+      : Loader(options.batch_size, options.drop_last, "ItemLoader", where),
         data_(std::make_shared<const Data>(std::move(data))),
         options_(options),
         make_batch_(std::make_shared<const Collate>(std::move(make_batch))) {
-    detail::check_item_options(dataset_size(), options);
+    detail::check_item_options(dataset_size(), options, where);
   }
 
   using Item =
@@ -263,7 +316,11 @@ class ItemLoader final : public Loader {
   class Iterator {
    public:
     explicit Iterator(Loader::Iterator at) : at_(std::move(at)) {}
-    Batch& operator*() { return static_cast<Held*>(at_.item().get())->batch; }
+    Batch& operator*() {
+      const std::shared_ptr<void> item = at_.item();
+      if (!item) fail<ArgumentError>("loader: no batch follows the end of an epoch, or an error");
+      return static_cast<Held*>(item.get())->batch;
+    }
     Batch* operator->() { return &**this; }
     Iterator& operator++() {
       ++at_;

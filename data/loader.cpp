@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/cuda.h"
 #include "core/dispatch/span.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "data/internal/prefetch.h"
 #include "ops/index.h"
@@ -122,8 +123,9 @@ std::vector<int64_t> order_of_epoch(int64_t n, const DataLoaderOptions& options,
       options.shuffle ? shuffled_order(n, options.seed, epoch) : plain_order(n), options.drop_last);
 }
 
-Loader::Loader(int64_t batch_size, bool drop_last, const char* name)
+Loader::Loader(int64_t batch_size, bool drop_last, const char* name, Where where)
     : batch_size_(batch_size), drop_last_(drop_last) {
+  const ErrorLine line(where);
   if (batch_size < 1) fail<ArgumentError>(name, ": batch_size must be at least 1: ", batch_size);
 }
 
@@ -153,6 +155,7 @@ Loader::Iterator::Iterator(Loader* loader, std::unique_ptr<BatchStream> stream, 
 }
 
 Loader::Iterator& Loader::Iterator::operator++() {
+  if (!stream_) fail<ArgumentError>("loader: no batch follows the end of an epoch, or an error");
   batch_ = {};  // frees its memory for the next batch
   bool more = false;
   try {
@@ -172,19 +175,27 @@ Loader::Iterator& Loader::Iterator::operator++() {
   return *this;
 }
 
-DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options)
-    : Loader(options.batch_size, options.drop_last, "DataLoader"),
+Sampler::Iterator::Iterator(std::vector<int64_t> indices)
+    : indices_(std::make_shared<const std::vector<int64_t>>(std::move(indices))),
+      left_(indices_->size()) {}
+Sampler::Iterator Sampler::begin() { return Iterator(indices(epoch_++)); }
+
+DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options,
+                       Where where)
+    : Loader(options.batch_size, options.drop_last, "DataLoader", where),
       dataset_(std::move(dataset)),
       options_(options) {
+  const ErrorLine line(where);
   if (!dataset_) fail<ArgumentError>("DataLoader: no dataset");
   check_workers("DataLoader", options);
 }
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_size, bool shuffle,
-                       int num_workers)
+                       int num_workers, Where where)
     : DataLoader(std::move(dataset),
                  DataLoaderOptions{
-                     .batch_size = batch_size, .shuffle = shuffle, .num_workers = num_workers}) {}
+                     .batch_size = batch_size, .shuffle = shuffle, .num_workers = num_workers},
+                 where) {}
 
 std::unique_ptr<BatchStream> DataLoader::start(LoaderState from) {
   Order order(options_.batch_size, order_of_epoch(dataset_->size(), options_, from.epoch));
@@ -208,11 +219,12 @@ std::unique_ptr<BatchStream> DataLoader::start(LoaderState from) {
                                  options_.prefetch_factor);
 }
 
-DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options)
-    : Loader(options.batch_size, options.drop_last, "DeviceLoader"),
+DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options, Where where)
+    : Loader(options.batch_size, options.drop_last, "DeviceLoader", where),
       data_(dataset.data()),
       target_(dataset.target()),
       options_(options) {
+  const ErrorLine line(where);
   options.shard.check("DeviceLoader");
   for (Variable* each : {&data_, &target_})
     if (each->defined() && (options.device || each->device() == cpu))

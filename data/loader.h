@@ -90,7 +90,7 @@ class Loader {
   std::default_sentinel_t end() const { return {}; }
 
  protected:
-  Loader(int64_t batch_size, bool drop_last, const char* name);
+  Loader(int64_t batch_size, bool drop_last, const char* name, Where where = Where::current());
   virtual std::unique_ptr<BatchStream> start(LoaderState from) = 0;
 
  private:
@@ -109,6 +109,35 @@ class Sampler {
   virtual int64_t size() const = 0;
   /// The indices of an epoch, which may repeat. Called by one thread at a time.
   virtual std::vector<int64_t> indices(uint64_t epoch) const = 0;
+
+  /// The indices of one epoch: `for (int64_t i : sampler)`.
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = int64_t;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const int64_t*;
+    using reference = int64_t;
+    Iterator() = default;
+    explicit Iterator(std::vector<int64_t> indices);
+    int64_t operator*() const { return (*indices_)[indices_->size() - left_]; }
+    Iterator& operator++() { return --left_, *this; }
+    Iterator operator++(int) {
+      Iterator old = *this;
+      return ++*this, old;
+    }
+    bool operator==(const Iterator& other) const { return left_ == other.left_; }
+
+   private:
+    std::shared_ptr<const std::vector<int64_t>> indices_;
+    size_t left_ = 0;  // indices that follow
+  };
+  /// Begins an epoch: 0 in the first loop, 1 in the second. Loaders have epochs of their own.
+  Iterator begin();
+  Iterator end() const { return {}; }
+
+ private:
+  uint64_t epoch_ = 0;  // of the next begin()
 };
 /// A sampler by value or by pointer, or none.
 class AnySampler {
@@ -124,19 +153,20 @@ class AnySampler {
   std::shared_ptr<const Sampler> sampler_;
 };
 
+/// In the order of PyTorch's parameters.
 struct DataLoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
-  uint64_t seed = 0;        // of the order, and of the random numbers of examples
-  bool drop_last = false;   // leave out the last batch if it is smaller than the others
+  AnySampler sampler = {};  // chooses the examples, in place of shuffle
   int num_workers = 0;      // threads that read ahead; 0: batches are read when requested
-  int prefetch_factor = 2;  // batches that each worker may be ahead
   /// Whether batches are put into pinned memory (core/cuda.h), by the workers if there are any. The
   /// memory is pinned for the default device if it is a GPU, else for the first GPU. Without a GPU
   /// the option has no effect.
   bool pin_memory = false;
+  bool drop_last = false;   // leave out the last batch if it is smaller than the others
+  uint64_t seed = 0;        // of the order, and of the random numbers of examples
+  int prefetch_factor = 2;  // batches that each worker may be ahead
   Shard shard = {};         // the part of the data set that this process reads
-  AnySampler sampler = {};  // chooses the examples, in place of shuffle
 };
 /// Number of examples that an epoch of a data set of n examples has for the loader of a shard.
 int64_t epoch_size(int64_t n, const DataLoaderOptions& options);
@@ -147,17 +177,24 @@ class DataLoader final : public Loader {
  public:
   /// Throws ArgumentError for a batch size below 1, for workers outside of [0, 1024], for a
   /// prefetch_factor outside of [1, 65536], and for shuffle beside a sampler.
-  DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {});
+  DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {},
+             Where where = Where::current());
   DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_size, bool shuffle = false,
-             int num_workers = 0);
+             int num_workers = 0, Where where = Where::current());
   /// Copies the data set, which shares the memory of its tensors.
   template <std::derived_from<Dataset> D>
-  explicit DataLoader(const D& dataset, DataLoaderOptions options = {})
-      : DataLoader(std::make_shared<D>(dataset), options) {}
+  explicit DataLoader(const D& dataset, DataLoaderOptions options = {},
+                      Where where = Where::current())
+      : DataLoader(std::make_shared<D>(dataset), options, where) {}
   template <std::derived_from<Dataset> D>
   DataLoader(const D& dataset, std::integral auto batch_size, bool shuffle = false,
-             int num_workers = 0)
-      : DataLoader(std::make_shared<D>(dataset), int64_t(batch_size), shuffle, num_workers) {}
+             int num_workers = 0, Where where = Where::current())
+      : DataLoader(std::make_shared<D>(dataset), int64_t(batch_size), shuffle, num_workers, where) {
+  }
+  template <typename D>
+  requires(!std::derived_from<D, Dataset> && requires(const D& data) {
+    data.size();
+  }) explicit DataLoader(const D&, const DataLoaderOptions& = {}) noexcept(refuse<D>()) {}
 
   const Dataset& dataset() const { return *dataset_; }
   /// Number of examples of the shard.
@@ -167,6 +204,13 @@ class DataLoader final : public Loader {
   uint64_t seed() const override { return options_.seed; }
 
  private:
+  template <typename D>
+  static constexpr bool refuse() {
+    static_assert(detail::kNever<D>,
+                  "DataLoader: the data set does not derive from Dataset; type ItemLoader(data, "
+                  "{.batch_size = 32}), and a function that makes a batch as third argument");
+    return true;
+  }
   std::unique_ptr<BatchStream> start(LoaderState from) override;
 
   std::shared_ptr<const Dataset> dataset_;
@@ -176,8 +220,8 @@ class DataLoader final : public Loader {
 struct DeviceLoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
-  uint64_t seed = 0;
   bool drop_last = false;
+  uint64_t seed = 0;
   /// Device of the tensors. By default, tensors on the CPU move to the default device, and others
   /// stay where they are.
   std::optional<Device> device = {};
@@ -189,7 +233,8 @@ struct DeviceLoaderOptions {
 /// epoch.
 class DeviceLoader final : public Loader {
  public:
-  DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options);
+  DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options,
+               Where where = Where::current());
 
   int64_t num_examples() const override {
     return options_.shard.count(data_.size(0), options_.drop_last);

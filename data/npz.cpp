@@ -21,23 +21,34 @@ constexpr uint32_t kEndMark = 0x06054b50, kEntryMark = 0x02014b50, kLocalMark = 
 /// Deflate expands a byte to at most 1032 bytes.
 constexpr uint64_t kMostFromOneByte = 1032;
 
-class Archive {
+/// The bytes of a file, and the errors of a function that reads them.
+class Bytes {
  public:
-  explicit Archive(const std::string& path) : path_(path) {
+  Bytes(const char* function, const std::string& path) : function_(function), path_(path) {
     std::ifstream file(path, std::ios::binary);
-    if (!file) fail<IoError>("read_npz: cannot open ", path);
+    if (!file) fail<IoError>(function, ": cannot open ", path);
     try {  // a folder, or a file larger than the memory
       bytes_.assign(std::istreambuf_iterator<char>(file), {});
     } catch (const std::exception& error) {
-      fail<IoError>("read_npz: cannot read ", path, ": ", error.what());
+      fail<IoError>(function, ": cannot read ", path, ": ", error.what());
     }
-    if (file.bad()) fail<IoError>("read_npz: cannot read ", path);
+    if (file.bad()) fail<IoError>(function, ": cannot read ", path);
   }
 
   template <typename... Facts>
   [[noreturn]] void fault(const Facts&... facts) const {
-    fail<FormatError>("read_npz: ", path_, ": ", facts...);
+    fail<FormatError>(function_, ": ", path_, ": ", facts...);
   }
+  const std::string& bytes() const { return bytes_; }
+
+ protected:
+  const char* function_;
+  std::string path_, bytes_;
+};
+
+class Archive : public Bytes {
+ public:
+  explicit Archive(const std::string& path) : Bytes("read_npz", path) {}
 
   /// Calls visit(name, content) for every member.
   template <typename Visit>
@@ -114,8 +125,6 @@ class Archive {
     if (code != Z_STREAM_END) fault(name, ": the compressed bytes are damaged");
     return result;
   }
-
-  std::string path_, bytes_;
 };
 
 /// The text after "'key':" in the header of a .npy file, a Python dictionary.
@@ -128,7 +137,8 @@ std::string_view value_of(std::string_view header, std::string_view key) {
 }
 
 std::optional<DType> dtype_of(std::string_view descr) {
-  constexpr std::array<std::pair<std::string_view, DType>, 8> kTypes = {{{"|u1", u8},
+  constexpr std::array<std::pair<std::string_view, DType>, 9> kTypes = {{{"|b1", boolean},
+                                                                         {"|u1", u8},
                                                                          {"|i1", i8},
                                                                          {"<i2", i16},
                                                                          {"<i4", i32},
@@ -159,7 +169,7 @@ std::optional<Shape> shape_of(std::string_view text) {
   }
 }
 
-Variable read_npy(const Archive& archive, const std::string& name, std::string_view bytes) {
+Variable array_of(const Bytes& archive, const std::string& name, std::string_view bytes) {
   if (bytes.size() < 12 || !bytes.starts_with("\x93NUMPY"))
     archive.fault(name, ": is not an array of NumPy");
   const bool is_long = bytes[6] > 1;  // the length of the header has two bytes, later four
@@ -185,6 +195,9 @@ Variable read_npy(const Archive& archive, const std::string& name, std::string_v
   if (size != left) archive.fault(name, ": ", left, " bytes, ", size, " expected");
   Tensor array = Tensor::empty(*shape, *dtype, cpu);
   if (size > 0) std::memcpy(array.storage().data(), bytes.data() + start, size);
+  if (*dtype == boolean)
+    for (const char value : bytes.substr(start))
+      if (value != 0 && value != 1) archive.fault(name, ": a bool has the value ", int(value));
   return Variable(std::move(array));
 }
 
@@ -196,9 +209,14 @@ std::map<std::string, Variable> read_npz(const std::string& path) {
   archive.for_each([&](std::string name, const std::string& bytes) {
     if (!name.ends_with(".npy")) archive.fault(name, ": is not an array");
     name.resize(name.size() - 4);
-    arrays[name] = read_npy(archive, name, bytes);
+    arrays[name] = array_of(archive, name, bytes);
   });
   return arrays;
+}
+
+Variable read_npy(const std::string& path) {
+  const Bytes file("read_npy", path);
+  return array_of(file, "the file", file.bytes());
 }
 
 }  // namespace tapegrad

@@ -1,4 +1,5 @@
-// NPZ, NumPy's format for several arrays: a ZIP archive of .npy files.
+// Reads NumPy's files: .npy for one array, .npz, a ZIP archive of .npy files, for several.
+// io/numpy_file.h writes both.
 #pragma once
 
 #include <map>
@@ -9,10 +10,14 @@
 namespace tapegrad {
 
 /// Returns the arrays of a file by name, without ".npy". Members are stored or deflated; their
-/// checksums (CRC-32) are verified. Element types: uint8, int8, int16, int32, int64, float16,
+/// checksums (CRC-32) are verified. Element types: bool, uint8, int8, int16, int32, int64, float16,
 /// float32 and float64, little-endian, in row-major order. Throws IoError if the file cannot be
 /// read. Throws FormatError, naming the file and the fault, if it is damaged or holds anything
 /// else.
 std::map<std::string, Variable> read_npz(const std::string& path);
+/// Returns the array of a .npy file. Types and errors are those of read_npz().
+Variable read_npy(const std::string& path);
+inline std::map<std::string, Variable> load_npz(const std::string& path) { return read_npz(path); }
+inline Variable load_npy(const std::string& path) { return read_npy(path); }
 
 }  // namespace tapegrad

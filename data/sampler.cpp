@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
 #include "ops/create.h"
 #include "ops/noise.h"
 #include "ops/random.h"
@@ -10,16 +11,18 @@
 namespace tapegrad {
 
 WeightedRandomSampler::WeightedRandomSampler(const std::vector<double>& weights,
-                                             int64_t num_samples, bool replacement, uint64_t seed)
+                                             int64_t num_samples, bool replacement, uint64_t seed,
+                                             Where where)
     : WeightedRandomSampler(tensor(weights, {.dtype = f64, .device = cpu}), num_samples,
-                            replacement, seed) {}
+                            replacement, seed, where) {}
 
 WeightedRandomSampler::WeightedRandomSampler(const Variable& weights, int64_t num_samples,
-                                             bool replacement, uint64_t seed)
+                                             bool replacement, uint64_t seed, Where where)
     : weights_(weights.detach().to(cpu).to(f64).clone()),
       num_samples_(num_samples),
       replacement_(replacement),
       seed_(seed) {
+  const ErrorLine line(where);
   if (weights_.rank() != 1)
     fail<ShapeError>("WeightedRandomSampler: one weight per example wanted, not ",
                      weights_.shape());
@@ -34,8 +37,9 @@ std::vector<int64_t> WeightedRandomSampler::indices(uint64_t epoch) const {
   return multinomial(weights_, num_samples_, replacement_, generator).to_vector<int64_t>();
 }
 
-RandomSampler::RandomSampler(int64_t examples, RandomSamplerOptions options)
+RandomSampler::RandomSampler(int64_t examples, RandomSamplerOptions options, Where where)
     : examples_(examples), options_(options) {
+  const ErrorLine line(where);
   if (examples < 0) fail<ArgumentError>("RandomSampler: ", examples, " examples");
   if (size() < 0 || (size() > 0 && examples == 0) || (!options.replacement && size() > examples))
     fail<ArgumentError>("RandomSampler: ", size(), " samples of ", examples, " examples, ",
@@ -47,12 +51,14 @@ std::vector<int64_t> RandomSampler::indices(uint64_t epoch) const {
     order.resize(size_t(size()));
     return order;
   }
-  RandomGenerator generator = SampleRandom{options_.seed, epoch}.at(0);
   if (size() == 0) return {};
+  // No example has the index -1, so the stream is none of those of the examples.
+  RandomGenerator generator = SampleRandom{options_.seed, epoch}.at(-1);
   return randint(0, examples_, {size()}, {}, generator).to_vector<int64_t>();
 }
 
-SequentialSampler::SequentialSampler(int64_t examples) : examples_(examples) {
+SequentialSampler::SequentialSampler(int64_t examples, Where where) : examples_(examples) {
+  const ErrorLine line(where);
   if (examples < 0) fail<ArgumentError>("SequentialSampler: ", examples, " examples");
 }
 std::vector<int64_t> SequentialSampler::indices(uint64_t) const {
@@ -71,8 +77,9 @@ std::vector<int64_t> SubsetRandomSampler::indices(uint64_t epoch) const {
 }
 
 DistributedSampler::DistributedSampler(int64_t examples, Shard shard,
-                                       DistributedSamplerOptions options)
+                                       DistributedSamplerOptions options, Where where)
     : examples_(examples), shard_(shard), options_(options) {
+  const ErrorLine line(where);
   shard.check("DistributedSampler");
   if (examples < 0) fail<ArgumentError>("DistributedSampler: ", examples, " examples");
 }

@@ -17,9 +17,9 @@ namespace tapegrad {
 class WeightedRandomSampler final : public Sampler {
  public:
   WeightedRandomSampler(const std::vector<double>& weights, int64_t num_samples,
-                        bool replacement = true, uint64_t seed = 0);
+                        bool replacement = true, uint64_t seed = 0, Where where = Where::current());
   WeightedRandomSampler(const Variable& weights, int64_t num_samples, bool replacement = true,
-                        uint64_t seed = 0);
+                        uint64_t seed = 0, Where where = Where::current());
   int64_t size() const override { return num_samples_; }
   std::vector<int64_t> indices(uint64_t epoch) const override;
 
@@ -41,9 +41,11 @@ class RandomSampler final : public Sampler {
  public:
   /// Throws ArgumentError for a negative number of examples, and for more num_samples than can be
   /// drawn.
-  explicit RandomSampler(int64_t examples, RandomSamplerOptions options = {});
-  explicit RandomSampler(const Dataset& dataset, RandomSamplerOptions options = {})
-      : RandomSampler(dataset.size(), options) {}
+  explicit RandomSampler(int64_t examples, RandomSamplerOptions options = {},
+                         Where where = Where::current());
+  explicit RandomSampler(const Dataset& dataset, RandomSamplerOptions options = {},
+                         Where where = Where::current())
+      : RandomSampler(dataset.size(), options, where) {}
   int64_t size() const override { return options_.num_samples.value_or(examples_); }
   std::vector<int64_t> indices(uint64_t epoch) const override;
 
@@ -56,7 +58,7 @@ class RandomSampler final : public Sampler {
 class SequentialSampler final : public Sampler {
  public:
   /// Throws ArgumentError for a negative number of examples.
-  explicit SequentialSampler(int64_t examples);
+  explicit SequentialSampler(int64_t examples, Where where = Where::current());
   explicit SequentialSampler(const Dataset& dataset) : SequentialSampler(dataset.size()) {}
   int64_t size() const override { return examples_; }
   std::vector<int64_t> indices(uint64_t epoch) const override;
@@ -88,9 +90,11 @@ struct DistributedSamplerOptions {
 class DistributedSampler final : public Sampler {
  public:
   /// Throws ArgumentError for a shard that does not exist and a negative number of examples.
-  DistributedSampler(int64_t examples, Shard shard, DistributedSamplerOptions options = {});
-  DistributedSampler(const Dataset& dataset, Shard shard, DistributedSamplerOptions options = {})
-      : DistributedSampler(dataset.size(), shard, options) {}
+  DistributedSampler(int64_t examples, Shard shard, DistributedSamplerOptions options = {},
+                     Where where = Where::current());
+  DistributedSampler(const Dataset& dataset, Shard shard, DistributedSamplerOptions options = {},
+                     Where where = Where::current())
+      : DistributedSampler(dataset.size(), shard, options, where) {}
   int64_t size() const override { return shard_.count(examples_, options_.drop_last); }
   std::vector<int64_t> indices(uint64_t epoch) const override;
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "data/loader.h"
 #include "ops/index.h"
@@ -42,10 +43,19 @@ TensorDataset select_examples(const TensorDataset& dataset, const Indices& indic
 
 }  // namespace
 
-Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indices)
+Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indices, Where where)
     : dataset_(std::move(dataset)), indices_(std::move(indices)) {
+  const ErrorLine line(where);
   if (!dataset_) fail<ArgumentError>("Subset: no dataset");
   for (const int64_t index : indices_) check_index(index, dataset_->size());
+}
+
+std::vector<int64_t> Subset::indices_in(const Variable& tensor, Where where) {
+  const ErrorLine line(where);
+  if (is_float(tensor.dtype()) || tensor.dtype() == boolean)
+    fail<DTypeError>("Subset: the indices are ", tensor.dtype(),
+                     ", not integers; nonzero(mask) has those of a mask");
+  return tensor.to_vector<int64_t>();
 }
 
 Example Subset::get(int64_t index, RandomGenerator& random) const {
@@ -62,23 +72,22 @@ Example Subset::gather(std::span<const int64_t> indices, const SampleRandom& ran
   return dataset_->gather(chosen, random);
 }
 
-std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
-                                 const std::vector<double>& shares, uint64_t seed) {
-  if (!dataset) fail<ArgumentError>("random_split: no dataset");
+std::vector<Indices> detail::random_parts(int64_t n, const std::vector<double>& shares,
+                                          uint64_t seed, Where where) {
+  const ErrorLine line(where);
   double sum = 0;
   for (const double share : shares) {
     if (!(share >= 0)) fail<ArgumentError>("random_split: a share is ", share, ", below 0");
     sum += share;
   }
-  const int64_t n = dataset->size();
   const bool are_counts = sum == double(n) && std::ranges::all_of(shares, [](double share) {
                             return share == std::floor(share);
                           });
   if (!are_counts && std::abs(sum - 1) > 1e-6)
     fail<ArgumentError>("random_split: the shares sum to ", sum, ", neither to 1 nor to the ", n,
                         " examples");
-  const std::vector<int64_t> order = shuffled_order(n, seed, 0);
-  std::vector<Subset> parts;
+  const Indices order = shuffled_order(n, seed, 0);
+  std::vector<Indices> parts;
   double share = 0;
   const auto place = [&] {
     return std::min<int64_t>(n, std::llround(are_counts ? share : share * double(n)));
@@ -87,8 +96,18 @@ std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
     const int64_t first = place();
     share += shares[i];
     const int64_t end = i + 1 == shares.size() ? n : place();
-    parts.emplace_back(dataset, std::vector<int64_t>(order.begin() + first, order.begin() + end));
+    parts.emplace_back(order.begin() + first, order.begin() + end);
   }
+  return parts;
+}
+
+std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
+                                 const std::vector<double>& shares, uint64_t seed, Where where) {
+  const ErrorLine line(where);
+  if (!dataset) fail<ArgumentError>("random_split: no dataset");
+  std::vector<Subset> parts;
+  for (Indices& part : detail::random_parts(dataset->size(), shares, seed, where))
+    parts.emplace_back(dataset, std::move(part));
   return parts;
 }
 

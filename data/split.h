@@ -19,10 +19,16 @@ namespace tapegrad {
 class Subset final : public Dataset {
  public:
   /// Throws IndexError for an index outside of the data set.
-  Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indices);
+  Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indices,
+         Where where = Where::current());
   template <std::derived_from<Dataset> D>
-  Subset(const D& dataset, std::vector<int64_t> indices)
-      : Subset(std::make_shared<D>(dataset), std::move(indices)) {}
+  Subset(const D& dataset, std::vector<int64_t> indices, Where where = Where::current())
+      : Subset(std::make_shared<D>(dataset), std::move(indices), where) {}
+  /// Indices in a tensor: `Subset(data, randperm(100).slice(0, 0, 80))`. Throws DTypeError unless
+  /// they are integers.
+  template <std::derived_from<Dataset> D, std::derived_from<Variable> V>
+  Subset(const D& dataset, const V& indices, Where where = Where::current())
+      : Subset(std::make_shared<D>(dataset), indices_in(indices, where), where) {}
   template <typename D>
   requires(!std::derived_from<D, Dataset> &&
            !std::convertible_to<D, std::shared_ptr<const Dataset>>)
@@ -38,19 +44,28 @@ class Subset final : public Dataset {
   Example gather(std::span<const int64_t> indices, const SampleRandom& random) const override;
 
  private:
+  static std::vector<int64_t> indices_in(const Variable& tensor, Where where);
+
   std::shared_ptr<const Dataset> dataset_;
   std::vector<int64_t> indices_;
 };
+
+namespace detail {
+/// Indices of the parts of random_split().
+std::vector<std::vector<int64_t>> random_parts(int64_t examples, const std::vector<double>& shares,
+                                               uint64_t seed, Where where);
+}  // namespace detail
 
 /// Splits a data set at random into parts whose shares sum to 1, for example {0.8, 0.2}, or whose
 /// numbers of examples sum to that of the data set, for example {800, 200}. Throws ArgumentError
 /// for other shares.
 std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
-                                 const std::vector<double>& shares, uint64_t seed = 0);
+                                 const std::vector<double>& shares, uint64_t seed = 0,
+                                 Where where = Where::current());
 template <std::derived_from<Dataset> D>
 std::vector<Subset> random_split(const D& dataset, const std::vector<double>& shares,
-                                 uint64_t seed = 0) {
-  return random_split(std::make_shared<D>(dataset), shares, seed);
+                                 uint64_t seed = 0, Where where = Where::current()) {
+  return random_split(std::make_shared<D>(dataset), shares, seed, where);
 }
 
 /// A list of N parts, which `auto [train, test] = random_split(data, {0.8, 0.2})` takes apart.
@@ -59,8 +74,10 @@ struct SplitParts : std::array<Subset, N> {
   operator std::vector<Subset>() const { return {this->begin(), this->end()}; }
 };
 template <std::derived_from<Dataset> D, size_t N>
-SplitParts<N> random_split(const D& dataset, const double (&shares)[N], uint64_t seed = 0) {
-  const std::vector<Subset> parts = random_split(dataset, std::vector(shares, shares + N), seed);
+SplitParts<N> random_split(const D& dataset, const double (&shares)[N], uint64_t seed = 0,
+                           Where where = Where::current()) {
+  const std::vector<Subset> parts =
+      random_split(dataset, std::vector(shares, shares + N), seed, where);
   return [&]<size_t... I>(std::index_sequence<I...>) { return SplitParts<N>{{parts[I]...}}; }
   (std::make_index_sequence<N>());
 }
@@ -85,6 +102,9 @@ class KFold {
   explicit KFold(KFoldOptions options);
   explicit KFold(int64_t n_splits = 5, bool shuffle = false, uint64_t seed = 0)
       : KFold(KFoldOptions{n_splits, shuffle, seed}) {}
+  /// KFold(5, {.shuffle = true})
+  KFold(int64_t n_splits, KFoldOptions options)
+      : KFold(KFoldOptions{n_splits, options.shuffle, options.seed}) {}
   /// Throws ArgumentError for fewer examples than folds.
   std::vector<Fold> split(int64_t examples) const;
   std::vector<Fold> split(const Dataset& dataset) const { return split(dataset.size()); }

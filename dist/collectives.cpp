@@ -114,17 +114,28 @@ Reduction reduction_of(const Tensor& x, const ReduceOptions& options, const char
   return {x.dtype(), cast ? bf16 : x.dtype(), options.op};
 }
 
-/// "all_reduce" or "all_reduce (mean)"
-std::string kind_of(const char* function, ReduceOp op) {
-  constexpr const char* kNames[] = {"", " (mean)", " (product)", " (min)", " (max)"};
-  return absl::StrCat(function, kNames[int(op)]);
+/// "all_reduce", "all_reduce (mean)" or "all_reduce (mean, compressed)"
+std::string kind_of(const char* function, const ReduceOptions& options) {
+  constexpr const char* kNames[] = {"sum", "mean", "product", "min", "max"};
+  if (options.op == ReduceOp::kSum && !options.compress) return function;
+  return absl::StrCat(function, " (", kNames[int(options.op)],
+                      options.compress ? ", compressed)" : ")");
 }
 
-/// "all_reduce of loss (float32, 3 elements)"
+/// "broadcast" or "broadcast from rank 1"
+std::string with_root(std::string kind, const char* preposition, int root) {
+  if (root > 0) absl::StrAppend(&kind, " ", preposition, " rank ", root);
+  return kind;
+}
+
+/// "all_reduce of loss (float32, 3 elements)" or "all_gather of x (float32 [2, 3])"
 std::string text_of(const std::string& kind, const std::string& name, const Tensor& x) {
   return absl::StrCat(kind, name.empty() ? "" : " of ", name, " (",
-                      std::string(tapegrad::name(x.dtype())), ", ", x.numel(),
-                      x.numel() == 1 ? " element)" : " elements)");
+                      x.rank() > 1
+                          ? text_of_type(x)
+                          : absl::StrCat(std::string(tapegrad::name(x.dtype())), ", ", x.numel(),
+                                         x.numel() == 1 ? " element" : " elements"),
+                      ")");
 }
 
 }  // namespace
@@ -135,7 +146,8 @@ Pending Communicator::start_reduction(const char* function, const Tensor& x,
   if (!group_) return {};
   const bool is_direct = has_nccl(x.device());
   const Tensor host = is_direct ? x.contiguous() : on_host(x);
-  const std::string text = text_of(kind_of(function, options.op), options.name, x);
+  const std::string text =
+      text_of(with_root(kind_of(function, options), "to", int(root)), options.name, x);
   const uint64_t compared = root << 1 | uint64_t(options.compress);
   Pending pending;
   if (is_direct) {
@@ -178,7 +190,7 @@ void Communicator::broadcast(const Values& values, int root, const std::string& 
   check_root("broadcast", root);
   if (!group_) return;
   const Tensor& x = values.tensor();
-  const std::string text = text_of("broadcast", name, x);
+  const std::string text = text_of(with_root("broadcast", "from", root), name, x);
   if (has_nccl(x.device())) {
     const Tensor dense = x.contiguous();
     start_on(x.device(), text, uint64_t(root), [=](NcclLink& link, Waiting&) {
@@ -199,7 +211,7 @@ Tensor Communicator::gather_to(const char* function, const Tensor& x, const std:
                                int root) const {
   const bool keeps = root < 0 || root == rank();
   const Shape shape = with_ranks(size(), x.shape());
-  const std::string text = text_of(function, name, x);
+  const std::string text = text_of(with_root(function, "to", root), name, x);
   const uint64_t compared = uint64_t(root + 1);
   if (has_nccl(x.device())) {
     const Tensor dense = x.contiguous(), all = Tensor::empty(shape, x.dtype(), x.device());
@@ -253,7 +265,8 @@ void Communicator::scatter(const Tensor& all, const Values& values, int root,
     copy_bytes(bytes_of(host), bytes_of(from), part);
     return put_back(host, own);
   }
-  start(text_of("scatter", name, own), uint64_t(root), [&](Engine& engine, Waiting& waiting) {
+  const std::string text = text_of(with_root("scatter", "from", root), name, own);
+  start(text, uint64_t(root), [&](Engine& engine, Waiting& waiting) {
     std::vector<std::byte> parts;
     each_piece(part, ranks, [&](size_t first, size_t bytes) {
       parts.resize(bytes * ranks);
@@ -311,7 +324,7 @@ Pending Communicator::start_reduce_scatter(const Tensor& x, const Tensor& own,
     put_back(x.contiguous(), own);
     return {};
   }
-  const std::string text = text_of(kind_of("reduce_scatter", options.op), options.name, x);
+  const std::string text = text_of(kind_of("reduce_scatter", options), options.name, x);
   if (has_nccl(x.device()))
     return start_on(
         x.device(), text, options.compress,

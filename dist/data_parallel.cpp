@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "core/autograd/internal/capture.h"
 #include "core/base/generator.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
@@ -113,11 +114,12 @@ DataParallel::DataParallel(const nn::Module& model, const Communicator& world,
       });
 }
 
-DataParallel::NoSync::NoSync(const DataParallel& net) : reducer_(net.reducer_) {
-  reducer_->add_silence(1);
+DataParallel::NoSync::NoSync(const DataParallel& net)
+    : reducer_(net.reducer_), is_captured_(Capture::current() != nullptr) {
+  reducer_->add_silence(1, is_captured_);
 }
 
-DataParallel::NoSync::~NoSync() { reducer_->add_silence(-1); }
+DataParallel::NoSync::~NoSync() { reducer_->add_silence(-1, is_captured_); }
 
 DataParallel::Join::Join(const DataParallel& net) : model_(net.model_), reducer_(net.reducer_) {
   reducer_->add_join(1);

@@ -108,6 +108,7 @@ class DataParallel final : public nn::Model<DataParallel> {
 
    private:
     std::shared_ptr<class GradientReducer> reducer_;
+    bool is_captured_;
   };
   NoSync no_sync() const { return NoSync(*this); }
 

@@ -179,10 +179,20 @@ void end_at_exit() {
   if (process().kept) return process().kept->leave();
   Connection* connection = process().open;
   if (connection != nullptr && connection->is_open())
-    connection->end_all(connection->who() + ": this rank ended after an error or by exit()");
+    connection->end_all(connection->who() +
+                        ": this rank ended after an error, by exit(), or with a communicator in a "
+                        "global variable");
 }
 
 }  // namespace
+
+std::string with_rank(const std::string& message) {
+  Process& one = process();
+  const std::lock_guard lock(one.mutex);
+  if (one.open == nullptr) return message;
+  const std::string rank = one.open->who() + ": ";
+  return message.starts_with(rank) ? message : rank + message;
+}
 
 int local_rank() {
   for (const char* variable : kLocalRanks)

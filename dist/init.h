@@ -44,7 +44,8 @@ struct InitOptions {
 };
 
 /// Returns the ranks of this program; a second call returns the same ones. The connection ends with
-/// the last of the returned objects, so keep one until the end of main().
+/// the last of the returned objects, so keep one until the end of main(), in main(): a global
+/// variable lives too long, which looks like an exit().
 ///
 /// Throws Error if a launcher started several ranks and MPI cannot be used; the message says what
 /// is missing. By TCP: throws ArgumentError for variables that are missing or no numbers, for two
@@ -54,6 +55,11 @@ struct InitOptions {
 /// From then on, an uncaught exception of a rank is printed with the rank and ends all ranks with
 /// status 75, and so does a rank that leaves main() after an error while others still run.
 [[nodiscard]] Communicator init(InitOptions options = {});
+
+/// Returns the message of an error with the rank of this process: "rank 1 of 3: no such file".
+/// Returns the message itself if it begins with the rank, or if init() has connected no other
+/// ranks. Works after the last Communicator is gone, so that main() can print what it has caught.
+std::string with_rank(const std::string& message);
 
 /// Number of this process among those that the launcher started on this host; 0 alone. For a GPU of
 /// its own: `set_default_device({DeviceType::kCuda, int8_t(dist::local_rank())})`.

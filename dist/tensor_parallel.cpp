@@ -20,7 +20,7 @@ Variable part_of(const Variable& whole, int dim, const Communicator& world, cons
   return Variable(part.value().clone()).requires_grad_();
 }
 
-nn::Linear whole_layer(nn::LinearOptions options, const char* layer) {
+nn::Linear whole_layer(nn::LinearSettings options, const char* layer) {
   if (options.in_features < 1 || options.out_features < 1)
     fail<ArgumentError>(layer, ": in_features is ", options.in_features, " and out_features ",
                         options.out_features, "; both must be at least 1");
@@ -29,7 +29,7 @@ nn::Linear whole_layer(nn::LinearOptions options, const char* layer) {
 
 }  // namespace
 
-ColumnLinear::ColumnLinear(nn::LinearOptions options, const Communicator& world)
+ColumnLinear::ColumnLinear(nn::LinearSettings options, const Communicator& world)
     : ColumnLinear(whole_layer(options, "ColumnLinear"), world) {}
 
 ColumnLinear::ColumnLinear(const nn::Linear& whole, const Communicator& world)
@@ -41,7 +41,7 @@ Variable ColumnLinear::forward(const Variable& x, Where where) const {
   return linear(copy_to_ranks(x, world_, where), weight, bias, {}, where);
 }
 
-RowLinear::RowLinear(nn::LinearOptions options, const Communicator& world)
+RowLinear::RowLinear(nn::LinearSettings options, const Communicator& world)
     : RowLinear(whole_layer(options, "RowLinear"), world) {}
 
 RowLinear::RowLinear(const nn::Linear& whole, const Communicator& world)

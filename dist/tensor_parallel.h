@@ -24,7 +24,7 @@ class ColumnLinear final : public nn::Model<ColumnLinear> {
  public:
   static constexpr std::string_view kName = "ColumnLinear";
   /// Throws ArgumentError unless size() divides out_features, and for sizes below 1.
-  ColumnLinear(nn::LinearOptions options, const Communicator& world);
+  ColumnLinear(nn::LinearSettings options, const Communicator& world);
   /// The rank's part of an existing layer.
   ColumnLinear(const nn::Linear& whole, const Communicator& world);
 
@@ -43,7 +43,7 @@ class RowLinear final : public nn::Model<RowLinear> {
  public:
   static constexpr std::string_view kName = "RowLinear";
   /// Throws ArgumentError unless size() divides in_features, and for sizes below 1.
-  RowLinear(nn::LinearOptions options, const Communicator& world);
+  RowLinear(nn::LinearSettings options, const Communicator& world);
   RowLinear(const nn::Linear& whole, const Communicator& world);
 
   void members(nn::Members& m) override { m("weight", weight)("bias", bias); }

@@ -88,7 +88,7 @@ inline void resume_run(tapegrad::TrainingState& state, const std::string& file, 
   if (resume && state.resume(file)) std::cout << file << ": the run continues\n";
 }
 
-/// The main function of an example.
+/// The main function of an example. An error is printed once, with the rank if there are several.
 template <typename Run>
 int run_example(const char* name, const char* usage, int argc, char** argv, Run run) {
   absl::SetProgramUsageMessage(usage);
@@ -99,7 +99,8 @@ int run_example(const char* name, const char* usage, int argc, char** argv, Run 
     run();
     if (!std::cout.flush()) throw tapegrad::IoError("the output could not be written");
   } catch (const std::exception& error) {
-    std::cerr << name << ": " << error.what() << '\n';
+    // One write, so that the lines of several ranks do not mix.
+    std::cerr << name + (": " + tapegrad::dist::with_rank(error.what())) + '\n';
     return EXIT_FAILURE;
   }
   return EXIT_SUCCESS;

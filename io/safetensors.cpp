@@ -108,7 +108,16 @@ void check_bools(const std::string& file, const SafetensorsEntry& entry, const s
 
 }  // namespace
 
+/// Whether the path names a file of NumPy, which io/numpy_file.h writes and data/npz.h reads.
+static bool is_of_numpy(const std::string& path) {
+  return path.ends_with(".npy") || path.ends_with(".npz");
+}
+
 void save(const std::string& path, const TensorMap& tensors, SaveOptions options) {
+  if (is_of_numpy(path))
+    fail<ArgumentError>(
+        "save: ", path, ": save() writes safetensors; for NumPy, call ",
+        path.ends_with("y") ? "write_npy(path, x)" : "write_npz(path, {{\"x\", x}})");
   if (options.dtype && !is_float(*options.dtype))
     fail<DTypeError>("save: dtype must be a float type: ", *options.dtype);
   struct Stored {
@@ -163,23 +172,28 @@ void save(const std::string& path, const TensorMap& tensors, SaveOptions options
   file.commit();
 }
 
-void save(const std::string& path,
-          std::initializer_list<std::pair<std::string, Variable>> tensors) {
-  TensorMap values;
-  for (const auto& [name, x] : tensors)
-    if (!values.emplace(name, x.value()).second)
-      fail<ArgumentError>("save: two tensors are named \"", name, "\"");
-  save(path, values);
+Saved::Saved(const Tensor& value) : tensors_{{"", value}} {}
+Saved::Saved(TensorMap state) : tensors_(std::move(state)), has_names_(true) {}
+Tensor Saved::number(Number value) {
+  return value.kind() == f64 ? Tensor::full({}, value.real(), f64)
+                             : Tensor::full({}, value, value.kind());
 }
-
-void save(const std::string& path,
-          std::initializer_list<std::pair<std::string, TensorMap>> states) {
+Saved::Saved(std::initializer_list<std::pair<std::string, Saved>> values) : Saved(join(values)) {}
+TensorMap Saved::join(std::initializer_list<std::pair<std::string, Saved>> values) {
   TensorMap all;
-  for (const auto& [state, tensors] : states)
-    for (const auto& [name, x] : tensors)
-      if (!all.emplace(state + "." + name, x).second)
-        fail<ArgumentError>("save: two tensors are named \"", state, ".", name, "\"");
-  save(path, all);
+  for (const auto& [name, value] : values)
+    for (const auto& [part, x] : value.tensors_) {
+      const std::string full = value.has_names_ ? name + "." + part : name;
+      if (!all.emplace(full, x).second)
+        fail<ArgumentError>("save: two tensors are named \"", full, "\"");
+    }
+  return all;
+}
+void save(const std::string& path, std::initializer_list<std::pair<std::string, Saved>> values) {
+  save(path, Saved::join(values));
+}
+void save(std::initializer_list<std::pair<std::string, Saved>> values, const std::string& path) {
+  save(path, Saved::join(values));
 }
 TensorMap part_of(const TensorMap& tensors, const std::string& state) {
   const std::string prefix = state + '.';
@@ -221,6 +235,9 @@ void save(const TensorMap& tensors, const std::string& path, SaveOptions options
 }
 
 TensorMap load(const std::string& path) {
+  if (is_of_numpy(path))
+    fail<ArgumentError>("load: ", path, ": load() reads safetensors; for NumPy, call ",
+                        path.ends_with("y") ? "read_npy(path)" : "read_npz(path)");
   InputFile file(path);
   const SafetensorsHeader header = read_header(file);
   TensorMap tensors;

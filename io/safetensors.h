@@ -13,6 +13,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "core/base/tensor_map.h"
 #include "core/tape/variable.h"
@@ -35,24 +37,56 @@ struct SaveOptions {
 
 /// Writes a temporary file beside the target, flushes it and renames it over the target, so the
 /// path always holds the old file or the new one. Throws IoError on failure; the old file is then
-/// unchanged.
+/// unchanged. Throws ArgumentError for a path that ends in .npy or .npz: io/numpy_file.h writes
+/// NumPy's files.
 void save(const std::string& path, const TensorMap& tensors, SaveOptions options = {});
 template <HasState M>
 void save(const std::string& path, const M& model, SaveOptions options = {}) {
   save(path, TensorMap(model.state_dict()), std::move(options));
 }
 
-/// Saves variables by name: `save("x.safetensors", {{"x", x}, {"y", y}})`.
-void save(const std::string& path, std::initializer_list<std::pair<std::string, Variable>> tensors);
-/// Saves several states in one file, the tensors as "model.fc.weight":
-/// `save("run.safetensors", {{"model", net.state_dict()}, {"adam", adam.state_dict()}})`. Throws
-/// ArgumentError if two tensors get one name.
-void save(const std::string& path, std::initializer_list<std::pair<std::string, TensorMap>> states);
+/// What a file has under one name: a tensor, a number, the tensors of a model, an optimizer or a
+/// state, or a list of such values with names.
+class Saved {
+ public:
+  /// A tensor of one element: int64, bool or float64.
+  template <typename T>
+  requires std::is_arithmetic_v<T> Saved(T value) : Saved(number(value)) {}
+  Saved(const Tensor& value);
+  template <std::derived_from<Variable> V>
+  Saved(const V& value) : Saved(value.value()) {}
+  Saved(TensorMap state);
+  template <HasState M>
+  Saved(const M& model) : Saved(TensorMap(model.state_dict())) {}
+  Saved(std::initializer_list<std::pair<std::string, Saved>> values);
+  template <std::same_as<char> C>
+  Saved(const C*) {
+    static_assert(detail::kNever<C>, "texts are metadata: save(path, model, {.metadata = ...})");
+  }
+
+  /// The tensors by their names in the file: "epoch", "model.fc.weight".
+  static TensorMap join(std::initializer_list<std::pair<std::string, Saved>> values);
+
+ private:
+  static Tensor number(Number value);
+  TensorMap tensors_;
+  bool has_names_ = false;
+};
+/// Saves several values in one file: `save("x.safetensors", {{"x", x}, {"y", y}})`,
+/// `save("run.safetensors", {{"epoch", 3}, {"model", net}, {"adam", adam.state_dict()}})`. The
+/// tensors of a model are named "model.fc.weight", and part_of() returns them. Throws ArgumentError
+/// if two tensors get one name.
+void save(const std::string& path, std::initializer_list<std::pair<std::string, Saved>> values);
+void save(std::initializer_list<std::pair<std::string, Saved>> values, const std::string& path);
 /// Returns one of the states of such a file, empty if the file has none of that name:
 /// `model.load_state_dict(part_of(load("run.safetensors"), "model"))`.
 TensorMap part_of(const TensorMap& tensors, const std::string& state);
 /// Saves a Variable under the name "0", or several under "0", "1" ...
 void save(const Variable& x, const std::string& path);
+template <std::derived_from<Variable> V>
+void save(const std::string& path, const V& x) {
+  save(x, path);
+}
 void save(const std::vector<Variable>& xs, const std::string& path);
 inline void save(std::initializer_list<Variable> xs, const std::string& path) {
   save(std::vector<Variable>(xs), path);

@@ -8,6 +8,8 @@ LayerBuilder& LayerBuilder::add(char kind, LayerOptions o) {
   const Shape before = size() == 0 ? input_shape_ : model_[-1].out_shape();
   const AnyModule activation = o.activation ? *o.activation : AnyModule(ReLU());
   Sequential layer;
+  if ((kind == 'c' || kind == 'p') && before.rank() == 2)
+    layer.push_back(Unflatten(1, {1, before[0]}));  // [n, h, w] -> [n, 1, h, w]
   switch (kind) {
     case 'c':
       layer.push_back(Conv2d({.out_channels = o.out,

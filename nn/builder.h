@@ -31,6 +31,7 @@ struct LayerOptions {
 
 class LayerBuilder {
  public:
+  /// Shape of an example, without the batch dimension. An image [h, w] has one channel.
   explicit LayerBuilder(const Shape& input_shape) : input_shape_(input_shape) {}
 
   /// Adds a layer. c: convolution and activation; p: max pooling; m: dense and activation; o:

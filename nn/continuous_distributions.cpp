@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/tape/internal/call_line.h"
 #include "nn/internal/distribution_parts.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
@@ -34,6 +35,7 @@ Variable constant(const Variable& a, double value) { return full_like(a.detach()
 
 Cauchy::Cauchy(const Parameter& location, const Parameter& width)
     : Distribution("Cauchy"), loc(location), scale(width) {
+  const ErrorLine line(width.where());
   require(kind(), "scale > 0", scale > 0);
 }
 Variable Cauchy::log_prob(const Variable& value) const {
@@ -46,18 +48,23 @@ Variable Cauchy::cdf(const Variable& value) const {
   return atan((value - loc) / scale) / kPi + 0.5;
 }
 Variable Cauchy::icdf(const Variable& probability) const {
-  return tan(kPi * (probability - 0.5)) * scale + loc;
+  // tan() of a rounded pi / 2 may have the wrong sign.
+  const Variable p = checked_probability(probability), tail = minimum(p, 1.0 - p);
+  const Variable far = sign(p - 0.5) / tan(kPi * tail);
+  return where(tail < 0.25, far, tan(kPi * (p - 0.5))) * scale + loc;
 }
 Variable Cauchy::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   return icdf(open_uniform(joined(sample_shape, batch_of(loc, scale)), scale, generator));
 }
 
 HalfNormal::HalfNormal(const Parameter& width) : Distribution("HalfNormal"), scale(width) {
+  const ErrorLine line(width.where());
   require(kind(), "scale > 0", scale > 0);
 }
 Variable HalfNormal::log_prob(const Variable& value) const {
-  const Variable inside = Normal(0.0 * scale.detach(), scale).log_prob(value) + std::log(2.0);
-  return where(value >= 0, inside, -INFINITY);
+  return log_density(value, value < 0, 1.0, [&](const Variable& x) {
+    return Normal(0.0 * scale.detach(), scale).log_prob(x) + std::log(2.0);
+  });
 }
 Variable HalfNormal::entropy() const {
   return Normal(0.0 * scale.detach(), scale).entropy() - std::log(2.0);
@@ -65,28 +72,34 @@ Variable HalfNormal::entropy() const {
 Variable HalfNormal::mean() const { return scale * std::sqrt(2 / kPi); }
 Variable HalfNormal::variance() const { return square(scale) * (1 - 2 / kPi); }
 Variable HalfNormal::cdf(const Variable& value) const {
-  return erf(value / (scale * std::numbers::sqrt2));
+  return erf(clamp_min(value, 0.0) / (scale * std::numbers::sqrt2));
 }
 Variable HalfNormal::icdf(const Variable& probability) const {
-  return scale * std::numbers::sqrt2 * erfinv(probability);
+  return scale * std::numbers::sqrt2 * erfinv(checked_probability(probability));
 }
 Variable HalfNormal::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   return abs(scale * randn(joined(sample_shape, scale.shape()), like(scale), generator));
 }
 
 HalfCauchy::HalfCauchy(const Parameter& width) : Distribution("HalfCauchy"), scale(width) {
+  const ErrorLine line(width.where());
   require(kind(), "scale > 0", scale > 0);
 }
 Variable HalfCauchy::log_prob(const Variable& value) const {
-  const Variable inside = std::log(2 / kPi) - log(scale) - log1p(square(value / scale));
-  return where(value >= 0, inside, -INFINITY);
+  return log_density(value, value < 0, 1.0, [&](const Variable& x) {
+    return std::log(2 / kPi) - log(scale) - log1p(square(x / scale));
+  });
 }
 Variable HalfCauchy::entropy() const { return std::log(2 * kPi) + log(scale); }
 Variable HalfCauchy::mean() const { return constant(scale, INFINITY); }
 Variable HalfCauchy::variance() const { return constant(scale, INFINITY); }
-Variable HalfCauchy::cdf(const Variable& value) const { return atan(value / scale) * (2 / kPi); }
+Variable HalfCauchy::cdf(const Variable& value) const {
+  return atan(clamp_min(value, 0.0) / scale) * (2 / kPi);
+}
 Variable HalfCauchy::icdf(const Variable& probability) const {
-  return tan(probability * (kPi / 2)) * scale;
+  const Variable p = checked_probability(probability);
+  const Variable far = 1.0 / tan((1.0 - p) * (kPi / 2));  // see Cauchy::icdf
+  return where(p > 0.5, far, tan(p * (kPi / 2))) * scale;
 }
 Variable HalfCauchy::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   return icdf(open_uniform(joined(sample_shape, scale.shape()), scale, generator));
@@ -94,6 +107,7 @@ Variable HalfCauchy::rsample(const Shape& sample_shape, RandomGenerator& generat
 
 Gumbel::Gumbel(const Parameter& location, const Parameter& width)
     : Distribution("Gumbel"), loc(location), scale(width) {
+  const ErrorLine line(width.where());
   require(kind(), "scale > 0", scale > 0);
 }
 Variable Gumbel::log_prob(const Variable& value) const {
@@ -113,12 +127,16 @@ Variable Gumbel::rsample(const Shape& sample_shape, RandomGenerator& generator) 
 
 Weibull::Weibull(const Parameter& width, const Parameter& shape)
     : Distribution("Weibull"), scale(width), concentration(shape) {
+  const ErrorLine line(shape.where());
   require(kind(), "scale > 0", scale > 0);
   require(kind(), "concentration > 0", concentration > 0);
 }
 Variable Weibull::log_prob(const Variable& value) const {
-  const Variable z = value / scale;
-  return log(concentration / scale) + (concentration - 1.0) * log(z) - pow(z, concentration);
+  const Variable outside = logical_or(value < 0, value == INFINITY);
+  return log_density(value, outside, 1.0, [&](const Variable& x) {
+    const Variable z = x / scale;
+    return log(concentration / scale) + xlogy(concentration - 1.0, z) - pow(z, concentration);
+  });
 }
 Variable Weibull::entropy() const {
   return kEuler * (1.0 - 1.0 / concentration) + log(scale / concentration) + 1.0;
@@ -129,7 +147,7 @@ Variable Weibull::variance() const {
   return square(scale) * (second - exp(2.0 * lgamma(1.0 + 1.0 / concentration)));
 }
 Variable Weibull::cdf(const Variable& value) const {
-  return 1.0 - exp(-pow(value / scale, concentration));
+  return -expm1(-pow(clamp_min(value, 0.0) / scale, concentration));
 }
 Variable Weibull::icdf(const Variable& probability) const {
   return scale * pow(-log1p(-probability), 1.0 / concentration);
@@ -140,11 +158,14 @@ Variable Weibull::rsample(const Shape& sample_shape, RandomGenerator& generator)
 
 Pareto::Pareto(const Parameter& least, const Parameter& exponent)
     : Distribution("Pareto"), scale(least), alpha(exponent) {
+  const ErrorLine line(exponent.where());
   require(kind(), "scale > 0", scale > 0);
   require(kind(), "alpha > 0", alpha > 0);
 }
 Variable Pareto::log_prob(const Variable& value) const {
-  return log(alpha / scale) - (alpha + 1.0) * log(value / scale);
+  return log_density(value, value < scale, scale, [&](const Variable& x) {
+    return log(alpha / scale) - (alpha + 1.0) * log(x / scale);
+  });
 }
 Variable Pareto::entropy() const { return log(scale / alpha) + 1.0 + 1.0 / alpha; }
 Variable Pareto::mean() const {
@@ -155,9 +176,11 @@ Variable Pareto::variance() const {
   const Variable a = clamp(alpha, {.min = 2.0});
   return square(scale) * a / (square(a - 1.0) * (a - 2.0));
 }
-Variable Pareto::cdf(const Variable& value) const { return 1.0 - pow(scale / value, alpha); }
+Variable Pareto::cdf(const Variable& value) const {
+  return 1.0 - pow(scale / maximum(value, scale), alpha);
+}
 Variable Pareto::icdf(const Variable& probability) const {
-  return scale * exp(-log1p(-probability) / alpha);
+  return scale * exp(-log1p(-checked_probability(probability)) / alpha);
 }
 Variable Pareto::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   return icdf(open_uniform(joined(sample_shape, batch_of(scale, alpha)), scale, generator));
@@ -165,6 +188,7 @@ Variable Pareto::rsample(const Shape& sample_shape, RandomGenerator& generator) 
 
 StudentT::StudentT(const Parameter& degrees, const Parameter& location, const Parameter& width)
     : Distribution("StudentT"), df(degrees), loc(location), scale(width) {
+  const ErrorLine line(width.where());
   require(kind(), "df > 0", df > 0);
   require(kind(), "scale > 0", scale > 0);
 }
@@ -193,6 +217,7 @@ Variable StudentT::rsample(const Shape& sample_shape, RandomGenerator& generator
 }
 
 Chi2::Chi2(const Parameter& degrees) : Distribution("Chi2"), df(degrees) {
+  const ErrorLine line(degrees.where());
   require(kind(), "df > 0", df > 0);
 }
 Variable Chi2::log_prob(const Variable& value) const {
@@ -201,6 +226,9 @@ Variable Chi2::log_prob(const Variable& value) const {
 Variable Chi2::entropy() const { return Gamma(0.5 * df, constant(df, 0.5)).entropy(); }
 Variable Chi2::mean() const { return df; }
 Variable Chi2::variance() const { return 2.0 * df; }
+Variable Chi2::cdf(const Variable& value) const {
+  return Gamma(0.5 * df, constant(df, 0.5)).cdf(value);
+}
 Variable Chi2::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   return Gamma(0.5 * df, constant(df, 0.5)).rsample(sample_shape, generator);
 }
@@ -239,6 +267,7 @@ struct Bessel {
 
 VonMises::VonMises(const Parameter& location, const Parameter& sharpness)
     : Distribution("VonMises"), loc(location), concentration(sharpness) {
+  const ErrorLine line(sharpness.where());
   require(kind(), "concentration > 0", concentration > 0);
 }
 Variable VonMises::log_prob(const Variable& value) const {

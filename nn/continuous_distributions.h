@@ -123,6 +123,7 @@ class Chi2 final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
   Variable rsample(const Shape& sample_shape = {},
                    RandomGenerator& generator = default_generator()) const override;
 

@@ -257,7 +257,7 @@ std::string output_size_option(const std::vector<int64_t>& output_size) {
   return "output_size=" + shown(output_size);
 }
 
-Conv1d::Conv1d(Conv1dOptions options) : Conv(options) {}
+Conv1d::Conv1d(ConvOptions<int64_t> options) : Conv(options) {}
 Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
                tapegrad::Padding<int64_t> padding, int64_t dilation, int64_t groups, bool bias,
                Where where)
@@ -270,7 +270,7 @@ Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, i
             dilation,
             groups,
             bias}) {}
-Conv2d::Conv2d(Conv2dOptions options) : Conv(options) {}
+Conv2d::Conv2d(ConvOptions<Size2d> options) : Conv(options) {}
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
                tapegrad::Padding<Size2d> padding, Size2d dilation, int64_t groups, bool bias,
                Where where)
@@ -288,7 +288,7 @@ Variable Conv2d::forward(const Variable& x, Epilogue epilogue, Where where) cons
   Variable computed;
   return conv2d(padded(x), used_weight(computed), bias, op_options(), epilogue, where);
 }
-Conv3d::Conv3d(Conv3dOptions options) : Conv(options) {}
+Conv3d::Conv3d(ConvOptions<Size3d> options) : Conv(options) {}
 Conv3d::Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
                tapegrad::Padding<Size3d> padding, Size3d dilation, int64_t groups, bool bias,
                Where where)

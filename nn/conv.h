@@ -54,9 +54,6 @@ struct ConvOptions {
   bool bias = true;
   Choice<PaddingMode> padding_mode = PaddingMode::kZeros;
 };
-using Conv1dOptions = ConvOptions<int64_t>;
-using Conv2dOptions = ConvOptions<Size2d>;
-using Conv3dOptions = ConvOptions<Size3d>;
 
 /// Cross-correlation. weight: [out_channels, in_channels / groups, kernel_size].
 template <typename Self, typename Size>
@@ -85,13 +82,14 @@ class Conv : public Model<Self, Weighted> {
 class Conv1d final : public Conv<Conv1d, int64_t> {
  public:
   static constexpr std::string_view kName = "Conv1d";
-  explicit Conv1d(Conv1dOptions options);
-  Conv1d(int64_t in_channels, int64_t out_channels, Conv1dOptions options)
+  explicit Conv1d(ConvOptions<int64_t> options);
+  Conv1d(int64_t in_channels, int64_t out_channels, ConvOptions<int64_t> options)
       : Conv1d(in_channels, out_channels, options.kernel_size, options) {}
-  Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, Conv1dOptions options)
+  Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+         ConvOptions<int64_t> options)
       : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
-         tapegrad::Padding<int64_t> padding, Conv1dOptions options)
+         tapegrad::Padding<int64_t> padding, ConvOptions<int64_t> options)
       : Conv1d(
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride = 1,
@@ -101,13 +99,15 @@ class Conv1d final : public Conv<Conv1d, int64_t> {
 class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
   static constexpr std::string_view kName = "Conv2d";
-  explicit Conv2d(Conv2dOptions options);
-  Conv2d(int64_t in_channels, int64_t out_channels, Conv2dOptions options)
+  explicit Conv2d(ConvOptions<Size2d> options);
+  template <std::same_as<std::nullptr_t> T>
+  explicit Conv2d(T) noexcept(Weighted::refuse_nullptr<T>()) {}
+  Conv2d(int64_t in_channels, int64_t out_channels, ConvOptions<Size2d> options)
       : Conv2d(in_channels, out_channels, options.kernel_size, options) {}
-  Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Conv2dOptions options)
+  Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, ConvOptions<Size2d> options)
       : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
-         tapegrad::Padding<Size2d> padding, Conv2dOptions options)
+         tapegrad::Padding<Size2d> padding, ConvOptions<Size2d> options)
       : Conv2d(
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
@@ -120,13 +120,13 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
 class Conv3d final : public Conv<Conv3d, Size3d> {
  public:
   static constexpr std::string_view kName = "Conv3d";
-  explicit Conv3d(Conv3dOptions options);
-  Conv3d(int64_t in_channels, int64_t out_channels, Conv3dOptions options)
+  explicit Conv3d(ConvOptions<Size3d> options);
+  Conv3d(int64_t in_channels, int64_t out_channels, ConvOptions<Size3d> options)
       : Conv3d(in_channels, out_channels, options.kernel_size, options) {}
-  Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Conv3dOptions options)
+  Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, ConvOptions<Size3d> options)
       : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
-         tapegrad::Padding<Size3d> padding, Conv3dOptions options)
+         tapegrad::Padding<Size3d> padding, ConvOptions<Size3d> options)
       : Conv3d(
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,

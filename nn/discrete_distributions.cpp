@@ -2,10 +2,13 @@
 
 #include <cmath>
 
+#include "core/tape/internal/call_line.h"
 #include "nn/internal/distribution_parts.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/composed.h"
+#include "ops/create.h"
 #include "ops/extremes.h"
 #include "ops/index.h"
 #include "ops/noise.h"
@@ -24,6 +27,12 @@ Variable log_choose(double n, const Variable& k) {
   return std::lgamma(n + 1) - lgamma(k + 1.0) - lgamma(n - k + 1.0);
 }
 
+/// Integers in the float dtype of a parameter; other values unchanged.
+Variable as_float(const Variable& value, const Variable& parameter) {
+  return is_float(value.dtype()) ? value : value.to(parameter.dtype());
+}
+Variable is_no_count(const Variable& value) { return logical_or(value < 0, has_fraction(value)); }
+
 Variable probs_of(const Odds& odds) {
   return odds.probs.defined() ? odds.probs : sigmoid(odds.logits);
 }
@@ -38,10 +47,13 @@ void require_one(std::string_view kind, const Odds& odds) {
 }  // namespace
 
 Poisson::Poisson(const Parameter& mean_count) : Distribution("Poisson"), rate(mean_count) {
+  const ErrorLine line(mean_count.where());
   require(kind(), "rate >= 0", rate >= 0);
 }
-Variable Poisson::log_prob(const Variable& value) const {
-  return xlogy(value, rate) - rate - lgamma(value + 1.0);
+Variable Poisson::log_prob(const Variable& given) const {
+  const Variable value = as_float(given, rate);
+  return log_density(value, is_no_count(value), 0.0,
+                     [&](const Variable& x) { return xlogy(x, rate) - rate - lgamma(x + 1.0); });
 }
 Variable Poisson::entropy() const { fail<ArgumentError>(kind(), ": no formula for entropy()"); }
 Variable Poisson::mean() const { return rate; }
@@ -51,13 +63,16 @@ Variable Poisson::draw(const Shape& sample_shape, RandomGenerator& generator) co
 }
 
 Geometric::Geometric(const Odds& odds) : Distribution("Geometric") {
+  const ErrorLine line(odds.where);
   require_one(kind(), odds);
   probs = probs_of(odds);
   logits = logits_of(odds);
   require(kind(), "0 < probs <= 1", logical_and(probs > 0, probs <= 1));
 }
-Variable Geometric::log_prob(const Variable& value) const {
-  return xlogy(value, 1.0 - probs) + log(probs);
+Variable Geometric::log_prob(const Variable& given) const {
+  const Variable value = as_float(given, probs);
+  return log_density(value, is_no_count(value), 0.0,
+                     [&](const Variable& x) { return xlogy(x, 1.0 - probs) + log(probs); });
 }
 Variable Geometric::entropy() const {
   const Variable other = 1.0 - probs;
@@ -71,17 +86,29 @@ Variable Geometric::draw(const Shape& sample_shape, RandomGenerator& generator) 
 }
 
 Binomial::Binomial(int64_t count, const Odds& odds) : Distribution("Binomial"), total_count(count) {
+  const ErrorLine line(odds.where);
   require_one(kind(), odds);
   if (count < 0) fail<ArgumentError>(kind(), ": total_count is ", count);
   probs = probs_of(odds);
   logits = logits_of(odds);
   require(kind(), "0 <= probs <= 1", logical_and(probs >= 0, probs <= 1));
 }
-Variable Binomial::log_prob(const Variable& value) const {
-  return log_choose(double(total_count), value) + xlogy(value, probs) +
-         xlogy(double(total_count) - value, 1.0 - probs);
+Variable Binomial::log_prob(const Variable& given) const {
+  const Variable value = as_float(given, probs);
+  const double n = double(total_count);
+  return log_density(value, logical_or(is_no_count(value), value > n), 0.0, [&](const Variable& x) {
+    return log_choose(n, x) + xlogy(x, probs) + xlogy(n - x, 1.0 - probs);
+  });
 }
-Variable Binomial::entropy() const { fail<ArgumentError>(kind(), ": no formula for entropy()"); }
+Variable Binomial::entropy() const {
+  constexpr int64_t kMostTrials = int64_t(1) << 30;  // whose terms are added
+  if (total_count > kMostTrials)
+    fail<ArgumentError>(kind(), ": entropy() of ", total_count, " trials; at most ", kMostTrials);
+  Shape shape = Dims::filled(probs.rank() + 1, 1);
+  shape[0] = total_count + 1;
+  const Variable counts = reshape(arange(total_count + 1, {.dtype = probs.dtype()}), shape);
+  return sum(entr(exp(log_prob(counts.to(probs.device())))), 0);
+}
 Variable Binomial::mean() const { return double(total_count) * probs; }
 Variable Binomial::variance() const { return double(total_count) * probs * (1.0 - probs); }
 Variable Binomial::draw(const Shape& sample_shape, RandomGenerator& generator) const {
@@ -96,7 +123,8 @@ Variable Binomial::draw(const Shape& sample_shape, RandomGenerator& generator) c
 }
 
 Variable OneHotCategorical::log_prob(const Variable& value) const {
-  return categorical.log_prob(argmax(value, -1));
+  const Variable outside = logical_or(any(value * value != value, -1), sum(value, -1) != 1.0);
+  return where(outside, -INFINITY, categorical.log_prob(argmax(value, -1)));
 }
 Variable OneHotCategorical::entropy() const { return categorical.entropy(); }
 Variable OneHotCategorical::mean() const { return categorical.probs; }
@@ -110,6 +138,7 @@ Variable OneHotCategorical::draw(const Shape& sample_shape, RandomGenerator& gen
 
 RelaxedOneHotCategorical::RelaxedOneHotCategorical(double heat, const Odds& odds)
     : Distribution("RelaxedOneHotCategorical"), temperature(heat), categorical(odds) {
+  const ErrorLine line(odds.where);
   if (!(heat > 0)) fail<ArgumentError>(kind(), ": temperature is ", heat, ", not > 0");
 }
 Variable RelaxedOneHotCategorical::log_prob(const Variable& value) const {

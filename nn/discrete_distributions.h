@@ -23,7 +23,7 @@ class Poisson final : public Distribution {
 /// The number of failures before the first success of probability probs.
 class Geometric final : public Distribution {
  public:
-  explicit Geometric(const Parameter& p) : Geometric(Odds{.probs = p}) {}
+  explicit Geometric(const Parameter& p) : Geometric(Odds{p, {}, p.where()}) {}
   explicit Geometric(const Odds& odds);
   Variable log_prob(const Variable& value) const override;
   Variable entropy() const override;
@@ -36,11 +36,11 @@ class Geometric final : public Distribution {
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
 };
 
-/// The number of successes in total_count trials of probability probs. entropy() throws
-/// ArgumentError.
+/// The number of successes in total_count trials of probability probs. entropy() sums over all
+/// total_count + 1 values.
 class Binomial final : public Distribution {
  public:
-  Binomial(int64_t count, const Parameter& p) : Binomial(count, Odds{.probs = p}) {}
+  Binomial(int64_t count, const Parameter& p) : Binomial(count, Odds{p, {}, p.where()}) {}
   Binomial(int64_t total_count, const Odds& odds);
   Variable log_prob(const Variable& value) const override;
   Variable entropy() const override;
@@ -57,7 +57,8 @@ class Binomial final : public Distribution {
 /// Categorical whose samples are rows of 0 with a single 1.
 class OneHotCategorical final : public Distribution {
  public:
-  explicit OneHotCategorical(const Variable& p) : OneHotCategorical(Odds{.probs = p}) {}
+  explicit OneHotCategorical(const Variable& p, Where where = Where::current())
+      : OneHotCategorical(Odds{p, {}, where}) {}
   explicit OneHotCategorical(const Odds& odds)
       : Distribution("OneHotCategorical"), categorical(odds) {}
   Variable log_prob(const Variable& value) const override;
@@ -76,8 +77,8 @@ class OneHotCategorical final : public Distribution {
 /// (Jang et al. 2016; Maddison et al. 2016). mean(), variance() and entropy() throw ArgumentError.
 class RelaxedOneHotCategorical final : public Distribution {
  public:
-  RelaxedOneHotCategorical(double heat, const Variable& p)
-      : RelaxedOneHotCategorical(heat, Odds{.probs = p}) {}
+  RelaxedOneHotCategorical(double heat, const Variable& p, Where where = Where::current())
+      : RelaxedOneHotCategorical(heat, Odds{p, {}, where}) {}
   RelaxedOneHotCategorical(double temperature, const Odds& odds);
   Variable log_prob(const Variable& value) const override;
   Variable entropy() const override;

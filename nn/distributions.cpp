@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "nn/internal/distribution_parts.h"
 #include "ops/activation.h"
@@ -32,11 +33,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const double kLogTwoPi = std::log(2 * std::numbers::pi);
 
-/// Uniform numbers in (0, 1].
-Variable positive_uniform(const Shape& shape, const Variable& of, RandomGenerator& generator) {
-  return 1.0 - rand(shape, like(of), generator);
-}
-
 Shape without_last(const Shape& shape) {
   Shape rest;
   for (int i = 0; i + 1 < shape.rank(); ++i) rest.push_back(shape[i]);
@@ -59,29 +55,6 @@ void require_one(std::string_view kind, const Odds& odds) {
     fail<ArgumentError>(kind, ": give either .probs or .logits");
 }
 
-/// Draws from Gamma(shape, 1) by Marsaglia and Tsang 2000. A shape below 1 uses shape + 1 and a
-/// power of a uniform number.
-Variable sample_gamma(const Variable& shape, RandomGenerator& generator) {
-  const Variable one_more = lt(shape, 1.0).to(shape.dtype());
-  const Variable d = shape + one_more - 1.0 / 3, c = 1 / sqrt(9.0 * d);
-  Variable result = zeros(shape.shape(), like(shape));
-  Variable is_done = zeros(shape.shape(), {.dtype = boolean, .device = shape.device()});
-  // A round takes 95 % of the elements; an infinite or huge shape is never taken.
-  for (int round = 0; !all(is_done).value().item(); ++round) {
-    if (round == 100) fail<ArgumentError>("sample: a concentration is not finite, or too large");
-    const Variable x = randn(shape.shape(), like(shape), generator);
-    const Variable u = rand(shape.shape(), like(shape), generator);
-    const Variable root = clamp(1.0 + c * x, {.min = 0.0}), v = root * root * root;
-    const Variable is_taken =
-        logical_and(gt(v, 0.0), lt(log(u), 0.5 * x * x + d - d * v + d * log(v)));
-    result = where(logical_and(is_taken, logical_not(is_done)), d * v, result);
-    is_done = logical_or(is_done, is_taken);
-  }
-  // 1 - u is never 0.
-  const Variable u = positive_uniform(shape.shape(), shape, generator);
-  return where(lt(shape, 1.0), result * pow(u, 1.0 / shape), result);
-}
-
 }  // namespace
 
 Shape joined(const Shape& a, const Shape& b) {
@@ -101,21 +74,17 @@ void require(std::string_view kind, std::string_view condition, const Variable& 
   });
 }
 
-Variable rsample_gamma(const Variable& shape, RandomGenerator& generator) {
-  Variable z;
-  {
-    const NoGrad no_grad;
-    const double smallest = shape.dtype() == f64 ? std::numeric_limits<double>::min()
-                                                 : std::numeric_limits<float>::min();
-    z = clamp(sample_gamma(shape.detach(), generator), {.min = smallest});
-  }
-  if (!is_recording() || !shape.requires_grad()) return z;
-  Tensor slope = z.value().empty_like();
-  kernels::gamma_slope(shape.value(), z.value(), slope);
-  return z + Variable(slope) * (shape - shape.detach());  // the difference is 0
+Variable has_fraction(const Variable& value) {
+  if (!is_float(value.dtype())) return value != value;
+  return value - floor(value) > 0;  // false for NaN and infinities
 }
 
-Parameter::Parameter(double value) : value_(full({}, value)) {}
+Variable checked_probability(const Variable& probability) {
+  const Variable is_invalid = logical_or(probability<0, probability> 1);
+  return where(is_invalid, NAN, probability);
+}
+
+Parameter::Parameter(double value, Where where) : value_(full({}, value)), where_(where) {}
 
 Variable Distribution::stddev() const { return sqrt(variance()); }
 Variable Distribution::cdf(const Variable&) const {
@@ -149,6 +118,7 @@ Variable Distribution::rsample(const Shape&, RandomGenerator&) const {
 
 Normal::Normal(const Parameter& loc, const Parameter& scale)
     : Distribution("Normal"), loc(loc), scale(scale) {
+  const ErrorLine line(scale.where());
   require(kind(), "scale > 0", gt(this->scale, 0.0));
 }
 Variable Normal::log_prob(const Variable& value) const {
@@ -171,6 +141,7 @@ Variable Normal::rsample(const Shape& sample_shape, RandomGenerator& generator) 
 
 Uniform::Uniform(const Parameter& low, const Parameter& high)
     : Distribution("Uniform"), low(low), high(high) {
+  const ErrorLine line(high.where());
   require(kind(), "low < high", lt(this->low, this->high));
 }
 Variable Uniform::log_prob(const Variable& value) const {
@@ -184,7 +155,7 @@ Variable Uniform::cdf(const Variable& value) const {
   return clamp((value - low) / (high - low), {.min = 0.0, .max = 1.0});
 }
 Variable Uniform::icdf(const Variable& probability) const {
-  return low + probability * (high - low);
+  return low + checked_probability(probability) * (high - low);
 }
 Variable Uniform::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   const Variable u = rand(joined(sample_shape, batch_of(low, high)), like(low), generator);
@@ -192,6 +163,7 @@ Variable Uniform::rsample(const Shape& sample_shape, RandomGenerator& generator)
 }
 
 Bernoulli::Bernoulli(const Odds& odds) : Distribution("Bernoulli") {
+  const ErrorLine line(odds.where);
   require_one("Bernoulli", odds);
   if (odds.probs.defined()) {
     probs = odds.probs;
@@ -205,9 +177,11 @@ Bernoulli::Bernoulli(const Odds& odds) : Distribution("Bernoulli") {
 }
 Variable Bernoulli::log_prob(const Variable& value) const {
   const Shape shape = batch_of(logits, value);
-  return -binary_cross_entropy_with_logits(expand(logits, shape),
-                                           expand(value.to(logits.dtype()), shape),
-                                           {.reduction = Reduction::kNone});
+  const Variable x = value.to(logits.dtype()), outside = abs(x * x - x) > 0;
+  return log_density(x, outside, 0.0, [&](const Variable& inside) {
+    return -binary_cross_entropy_with_logits(expand(logits, shape), expand(inside, shape),
+                                             {.reduction = Reduction::kNone});
+  });
 }
 Variable Bernoulli::entropy() const {
   return binary_cross_entropy_with_logits(logits, probs, {.reduction = Reduction::kNone});
@@ -218,6 +192,7 @@ Variable Bernoulli::draw(const Shape& sample_shape, RandomGenerator& generator) 
 }
 
 Categorical::Categorical(const Odds& odds) : Distribution("Categorical") {
+  const ErrorLine line(odds.where);
   require_one("Categorical", odds);
   const Variable& given = odds.probs.defined() ? odds.probs : odds.logits;
   if (given.rank() == 0) fail<ShapeError>("Categorical: no dimension of classes");
@@ -234,8 +209,8 @@ Variable Categorical::log_prob(const Variable& ids) const {
   const Variable index = unsqueeze(ids.to(i64), -1);
   const Shape batch = without_last(batch_of(index, logits));
   const Variable all = expand(logits, joined(batch, {logits.size(-1)}));
-  const Variable picked = gather(all, -1, expand(index, joined(batch, {1})));
-  return reshape(picked, batch);
+  const Variable picked = reshape(gather(all, -1, expand(index, joined(batch, {1}))), batch);
+  return is_float(ids.dtype()) ? where(has_fraction(ids), -INFINITY, picked) : picked;
 }
 Variable Categorical::entropy() const {
   const double lowest = logits.dtype() == f64 ? -std::numeric_limits<double>::max()
@@ -252,13 +227,22 @@ Variable Categorical::draw(const Shape& sample_shape, RandomGenerator& generator
 
 Multinomial::Multinomial(int64_t total_count, const Odds& odds)
     : Distribution("Multinomial"), total_count(total_count), categorical(odds) {
+  const ErrorLine line(odds.where);
   if (total_count < 0)
     fail<ArgumentError>("Multinomial: total_count is ", total_count, ", below 0");
 }
 Variable Multinomial::log_prob(const Variable& counts) const {
   const Variable& logits = categorical.logits;
-  const Variable n = counts.to(logits.dtype());
-  return lgamma(sum(n, {-1}) + 1.0) - sum(lgamma(n + 1.0), {-1}) + sum(xlogy(n, exp(logits)), {-1});
+  const Variable n = counts.to(logits.dtype()), total = sum(n, {-1});
+  const Variable is_no_count = logical_or(n < 0, has_fraction(n));
+  const Variable outside = logical_or(any(is_no_count, -1), total != double(total_count));
+  return log_density(n, unsqueeze(outside, -1), 0.0,
+                     [&](const Variable& inside) {
+                       return unsqueeze(lgamma(total + 1.0) - sum(lgamma(inside + 1.0), {-1}) +
+                                            sum(xlogy(inside, exp(logits)), {-1}),
+                                        -1);
+                     })
+      .squeeze(-1);
 }
 Variable Multinomial::mean() const { return categorical.probs * double(total_count); }
 Variable Multinomial::variance() const {
@@ -286,14 +270,24 @@ Variable Multinomial::draw(const Shape& sample_shape, RandomGenerator& generator
   return counts;
 }
 
-Dirichlet::Dirichlet(const Variable& concentration)
+Dirichlet::Dirichlet(const Variable& concentration, Where where)
     : Distribution("Dirichlet"), concentration(concentration) {
+  const ErrorLine line(where);
   if (concentration.rank() == 0) fail<ShapeError>("Dirichlet: no dimension of elements");
   require("Dirichlet", "concentration > 0", gt(concentration, 0.0));
 }
 Variable Dirichlet::log_prob(const Variable& value) const {
-  return sum(xlogy(concentration - 1.0, value), {-1}) + lgamma(sum(concentration, {-1})) -
-         sum(lgamma(concentration), {-1});
+  // A vector whose sum is 1 up to rounding.
+  const Variable is_no_sum =
+      abs(sum(value, {-1}, true) - 1.0) > std::sqrt(epsilon(concentration.dtype()));
+  const Variable outside = logical_or(any(value < 0, -1, true), is_no_sum);
+  return log_density(value, outside, 0.5,
+                     [&](const Variable& inside) {
+                       return sum(xlogy(concentration - 1.0, inside), {-1}, true) +
+                              lgamma(sum(concentration, {-1}, true)) -
+                              sum(lgamma(concentration), {-1}, true);
+                     })
+      .squeeze(-1);
 }
 Variable Dirichlet::entropy() const {
   const Variable total = sum(concentration, {-1});
@@ -325,10 +319,14 @@ Beta::Beta(const Parameter& concentration1, const Parameter& concentration0)
     : Distribution("Beta"),
       concentration1(concentration1),
       concentration0(concentration0),
-      dirichlet_(pair_of(concentration1, concentration0)) {}
+      dirichlet_(pair_of(concentration1, concentration0), concentration1.where()) {}
 Variable Beta::log_prob(const Variable& value) const {
-  return xlogy(concentration1 - 1.0, value) + xlogy(concentration0 - 1.0, 1.0 - value) +
-         lgamma(concentration1 + concentration0) - lgamma(concentration1) - lgamma(concentration0);
+  const Variable outside = logical_or(value<0, value> 1);
+  return log_density(value, outside, 0.5, [&](const Variable& x) {
+    return xlogy(concentration1 - 1.0, x) + xlogy(concentration0 - 1.0, 1.0 - x) +
+           lgamma(concentration1 + concentration0) - lgamma(concentration1) -
+           lgamma(concentration0);
+  });
 }
 Variable Beta::entropy() const { return dirichlet_.entropy(); }
 Variable Beta::mean() const { return concentration1 / (concentration1 + concentration0); }
@@ -376,31 +374,40 @@ Variable kl_divergence(const Beta& p, const Beta& q) {
                        Dirichlet(pair_of(q.concentration1, q.concentration0)));
 }
 
-MultivariateNormal::MultivariateNormal(const Variable& location, const Variable& covariance)
-    : MultivariateNormal(FromFactor(), location, linalg::cholesky(covariance)) {}
+Variable MultivariateNormal::factor_of(const Variable& covariance, Where where) {
+  const ErrorLine line(where);
+  return linalg::cholesky(covariance);
+}
+MultivariateNormal::MultivariateNormal(const Variable& location, const Variable& covariance,
+                                       Where where)
+    : MultivariateNormal(FromFactor(), location, factor_of(covariance, where), where) {}
 
 MultivariateNormal::MultivariateNormal(const Variable& location, const Options& options)
     : MultivariateNormal([&] {
         const auto& [named, covariance, precision, factor] = options;
+        const ErrorLine line(named.where);
         if (covariance.defined() + precision.defined() + factor.defined() != 1)
           fail<ArgumentError>(
               "MultivariateNormal: give one of covariance_matrix, "
               "precision_matrix and scale_tril");
-        if (factor.defined()) return with_scale_tril(location, factor);
-        return MultivariateNormal(location,
-                                  covariance.defined() ? covariance : linalg::inv(precision));
+        if (factor.defined()) return with_scale_tril(location, factor, named.where);
+        return MultivariateNormal(
+            location, covariance.defined() ? covariance : linalg::inv(precision), named.where);
       }()) {}
 
-MultivariateNormal::MultivariateNormal(FromFactor, const Variable& location, const Variable& factor)
+MultivariateNormal::MultivariateNormal(FromFactor, const Variable& location, const Variable& factor,
+                                       Where where)
     : Distribution("MultivariateNormal"), loc(location), scale_tril(factor) {
+  const ErrorLine line(where);
   if (factor.rank() < 2 || loc.rank() < 1 || factor.size(-1) != loc.size(-1) ||
       factor.size(-2) != loc.size(-1))
     fail<ShapeError>(kind(), ": a location of ", loc.shape(), " for a matrix of ", factor.shape());
 }
 
 MultivariateNormal MultivariateNormal::with_scale_tril(const Variable& loc,
-                                                       const Variable& scale_tril) {
-  MultivariateNormal result(FromFactor(), loc, tril(scale_tril));
+                                                       const Variable& scale_tril, Where where) {
+  const ErrorLine line(where);
+  MultivariateNormal result(FromFactor(), loc, tril(scale_tril), where);
   require(result.kind(), "a positive diagonal of scale_tril", diagonal(scale_tril, 0, -2, -1) > 0);
   return result;
 }
@@ -435,24 +442,29 @@ Variable MultivariateNormal::rsample(const Shape& sample_shape, RandomGenerator&
 
 Exponential::Exponential(const Parameter& parameter)
     : Distribution("Exponential"), rate(parameter) {
+  const ErrorLine line(parameter.where());
   require(kind(), "rate > 0", rate > 0);
 }
 Variable Exponential::log_prob(const Variable& value) const {
-  return where(value >= 0, log(rate) - rate * value, -INFINITY);
+  return log_density(value, value < 0, 1.0,
+                     [&](const Variable& x) { return log(rate) - rate * x; });
 }
 Variable Exponential::entropy() const { return 1.0 - log(rate); }
 Variable Exponential::mean() const { return 1.0 / rate; }
 Variable Exponential::variance() const { return 1.0 / square(rate); }
-Variable Exponential::cdf(const Variable& value) const { return 1.0 - exp(-rate * value); }
+Variable Exponential::cdf(const Variable& value) const {
+  return -expm1(-rate * clamp_min(value, 0.0));
+}
 Variable Exponential::icdf(const Variable& probability) const {
-  return -log1p(-probability) / rate;
+  return -log1p(-checked_probability(probability)) / rate;
 }
 Variable Exponential::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
-  return -log(positive_uniform(joined(sample_shape, rate.shape()), rate, generator)) / rate;
+  return -log((1.0 - rand(joined(sample_shape, rate.shape()), like(rate), generator))) / rate;
 }
 
 Laplace::Laplace(const Parameter& location, const Parameter& width)
     : Distribution("Laplace"), loc(location), scale(width) {
+  const ErrorLine line(width.where());
   require(kind(), "scale > 0", scale > 0);
 }
 Variable Laplace::log_prob(const Variable& value) const {
@@ -470,7 +482,7 @@ Variable Laplace::icdf(const Variable& probability) const {
 }
 Variable Laplace::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   const Shape shape = joined(sample_shape, batch_of(loc, scale));
-  const Variable magnitude = -log(positive_uniform(shape, scale, generator));
+  const Variable magnitude = -log(1.0 - rand(shape, like(scale), generator));  // never log(0)
   const Variable side = sign(rand(shape, like(scale), generator) - 0.5);
   return loc + scale * magnitude * side;
 }
@@ -478,8 +490,10 @@ Variable Laplace::rsample(const Shape& sample_shape, RandomGenerator& generator)
 LogNormal::LogNormal(const Parameter& location, const Parameter& width)
     : Distribution("LogNormal"), loc(location), scale(width), normal_(location, width) {}
 Variable LogNormal::log_prob(const Variable& value) const {
-  const Variable logs = log(value);
-  return normal_.log_prob(logs) - logs;
+  return log_density(value, value <= 0, 1.0, [&](const Variable& x) {
+    const Variable logs = log(x);
+    return normal_.log_prob(logs) - logs;
+  });
 }
 Variable LogNormal::entropy() const { return normal_.entropy() + loc; }
 Variable LogNormal::mean() const { return exp(loc + 0.5 * square(scale)); }
@@ -487,7 +501,10 @@ Variable LogNormal::variance() const {
   const Variable square_scale = square(scale);
   return expm1(square_scale) * exp(2.0 * loc + square_scale);
 }
-Variable LogNormal::cdf(const Variable& value) const { return normal_.cdf(log(value)); }
+Variable LogNormal::cdf(const Variable& value) const {
+  const Variable outside = value <= 0;
+  return where(outside, 0.0, normal_.cdf(log(where(outside, 1.0, value))));
+}
 Variable LogNormal::icdf(const Variable& probability) const {
   return exp(normal_.icdf(probability));
 }
@@ -497,12 +514,16 @@ Variable LogNormal::rsample(const Shape& sample_shape, RandomGenerator& generato
 
 Gamma::Gamma(const Parameter& shape, const Parameter& inverse_scale)
     : Distribution("Gamma"), concentration(shape), rate(inverse_scale) {
+  const ErrorLine line(inverse_scale.where());
   require(kind(), "concentration > 0", concentration > 0);
   require(kind(), "rate > 0", rate > 0);
 }
 Variable Gamma::log_prob(const Variable& value) const {
-  return xlogy(concentration, rate) + xlogy(concentration - 1.0, value) - rate * value -
-         lgamma(concentration);
+  const Variable outside = logical_or(value < 0, value == INFINITY);
+  return log_density(value, outside, 1.0, [&](const Variable& x) {
+    return xlogy(concentration, rate) + xlogy(concentration - 1.0, x) - rate * x -
+           lgamma(concentration);
+  });
 }
 Variable Gamma::entropy() const {
   return concentration - log(rate) + lgamma(concentration) +
@@ -510,6 +531,9 @@ Variable Gamma::entropy() const {
 }
 Variable Gamma::mean() const { return concentration / rate; }
 Variable Gamma::variance() const { return concentration / square(rate); }
+Variable Gamma::cdf(const Variable& value) const {
+  return gamma_cdf(concentration, rate * clamp_min(value, 0.0));
+}
 Variable Gamma::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   const Shape shape = joined(sample_shape, batch_of(concentration, rate));
   return rsample_gamma(expand(concentration, shape), generator) / rate;

@@ -22,14 +22,15 @@ class Distribution {
  public:
   virtual ~Distribution() = default;
 
-  /// Log of the density, or of the probability, at a value that broadcasts to the batch.
+  /// Log of the density, or of the probability, at a value that broadcasts to the batch: -inf at a
+  /// value that cannot occur, NaN at NaN.
   virtual Variable log_prob(const Variable& value) const = 0;
   virtual Variable entropy() const = 0;
   virtual Variable mean() const = 0;
   virtual Variable variance() const = 0;
   Variable stddev() const;
-  /// The probability of values up to `value`, and its inverse. Throw ArgumentError where PyTorch
-  /// has no formula either.
+  /// The probability of values up to `value`, 0 below all values, and its inverse, NaN outside of
+  /// [0, 1]. Throw ArgumentError where there is no formula.
   virtual Variable cdf(const Variable& value) const;
   virtual Variable icdf(const Variable& probability) const;
   /// Number of dimensions of one value: 0 for numbers, 1 for vectors.
@@ -66,12 +67,15 @@ class Distribution {
 /// A parameter: a Variable, or a number of the default float dtype.
 class Parameter {
  public:
-  Parameter(const Variable& value) : value_(value) {}
-  Parameter(double value);
+  Parameter(const Variable& value, Where where = Where::current()) : value_(value), where_(where) {}
+  Parameter(double value, Where where = Where::current());
   operator const Variable&() const { return value_; }
+  /// Line of the program that names the value, for errors of the distribution.
+  Where where() const { return where_; }
 
  private:
   Variable value_;
+  Where where_;
 };
 
 /// Probabilities, or their logarithms up to a constant (for Bernoulli the logits log p - log(1 -
@@ -79,6 +83,7 @@ class Parameter {
 struct Odds {
   Variable probs = {};
   Variable logits = {};
+  Where where = Where::current();  // line of the call, for errors
 };
 
 /// Throws ArgumentError unless scale > 0.
@@ -116,7 +121,7 @@ class Uniform final : public Distribution {
 /// 1 with probability probs, else 0.
 class Bernoulli final : public Distribution {
  public:
-  explicit Bernoulli(const Parameter& p) : Bernoulli(Odds{.probs = p}) {}
+  explicit Bernoulli(const Parameter& p) : Bernoulli(Odds{p, {}, p.where()}) {}
   explicit Bernoulli(const Odds& odds);
   Variable log_prob(const Variable& value) const override;
   Variable entropy() const override;
@@ -132,7 +137,8 @@ class Bernoulli final : public Distribution {
 /// Class ids (int64) with probabilities along the last dimension, which are divided by their sum.
 class Categorical final : public Distribution {
  public:
-  explicit Categorical(const Variable& p) : Categorical(Odds{.probs = p}) {}
+  explicit Categorical(const Variable& p, Where where = Where::current())
+      : Categorical(Odds{p, {}, where}) {}
   explicit Categorical(const Odds& odds);
   Variable log_prob(const Variable& ids) const override;
   Variable entropy() const override;
@@ -148,7 +154,8 @@ class Categorical final : public Distribution {
 /// Counts of the classes in total_count draws of a Categorical.
 class Multinomial final : public Distribution {
  public:
-  Multinomial(int64_t count, const Variable& probs) : Multinomial(count, Odds{.probs = probs}) {}
+  Multinomial(int64_t count, const Variable& probs, Where where = Where::current())
+      : Multinomial(count, Odds{probs, {}, where}) {}
   Multinomial(int64_t total_count, const Odds& odds);
   Variable log_prob(const Variable& counts) const override;
   Variable entropy() const override;
@@ -166,7 +173,7 @@ class Multinomial final : public Distribution {
 /// On the simplex: vectors along the last dimension whose elements are positive and sum to 1.
 class Dirichlet final : public Distribution {
  public:
-  explicit Dirichlet(const Variable& concentration);
+  explicit Dirichlet(const Variable& concentration, Where where = Where::current());
   Variable log_prob(const Variable& value) const override;
   Variable entropy() const override;
   Variable mean() const override;
@@ -201,7 +208,8 @@ class Beta final : public Distribution {
 /// definite, ShapeError if the sizes do not fit.
 class MultivariateNormal final : public Distribution {
  public:
-  MultivariateNormal(const Variable& loc, const Variable& covariance);
+  MultivariateNormal(const Variable& loc, const Variable& covariance,
+                     Where where = Where::current());
   /// One of the matrices: `MultivariateNormal(loc, {.scale_tril = L})`.
   struct Options {
     ByName by_name = {};
@@ -209,7 +217,8 @@ class MultivariateNormal final : public Distribution {
   };
   MultivariateNormal(const Variable& loc, const Options& options);
   /// With the lower Cholesky factor of the covariance.
-  static MultivariateNormal with_scale_tril(const Variable& loc, const Variable& scale_tril);
+  static MultivariateNormal with_scale_tril(const Variable& loc, const Variable& scale_tril,
+                                            Where where = Where::current());
   Variable log_prob(const Variable& value) const override;
   Variable entropy() const override;
   Variable mean() const override;
@@ -222,7 +231,8 @@ class MultivariateNormal final : public Distribution {
 
  private:
   struct FromFactor {};
-  MultivariateNormal(FromFactor, const Variable& loc, const Variable& scale_tril);
+  MultivariateNormal(FromFactor, const Variable& loc, const Variable& scale_tril, Where where);
+  static Variable factor_of(const Variable& covariance, Where where);
   Variable half_log_det() const;
 };
 
@@ -278,7 +288,8 @@ class LogNormal final : public Distribution {
 };
 
 /// On (0, inf), with density proportional to x^(concentration - 1) exp(-rate x). Samples have the
-/// gradient of Beta and Dirichlet.
+/// gradient of Beta and Dirichlet. A second derivative of rsample() or cdf() in the concentration
+/// is an AutogradError.
 class Gamma final : public Distribution {
  public:
   Gamma(const Parameter& concentration, const Parameter& rate);
@@ -286,6 +297,7 @@ class Gamma final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
   Variable rsample(const Shape& sample_shape = {},
                    RandomGenerator& generator = default_generator()) const override;
 

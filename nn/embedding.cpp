@@ -11,11 +11,11 @@ namespace tapegrad::nn {
 
 Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx,
                      Where where)
-    : Embedding(EmbeddingOptions{{where}, num_embeddings, embedding_dim, padding_idx}) {}
+    : Embedding(EmbeddingSettings{{where}, num_embeddings, embedding_dim, padding_idx}) {}
 Embedding Embedding::from_pretrained(const Variable& rows, bool freeze, int64_t padding_idx) {
   if (rows.rank() != 2)
     fail<ShapeError>("Embedding: from_pretrained: a matrix of rows wanted, not ", rows.shape());
-  Embedding table(EmbeddingOptions{{}, 1, rows.size(1), -1});
+  Embedding table(EmbeddingSettings{{}, 1, rows.size(1), -1});
   if (padding_idx >= rows.size(0))
     fail<IndexError>("Embedding: padding_idx ", padding_idx, " is not one of ", rows.size(0),
                      " rows");
@@ -23,7 +23,7 @@ Embedding Embedding::from_pretrained(const Variable& rows, bool freeze, int64_t 
   table.weight = rows.detach().requires_grad_(!freeze);
   return table;
 }
-Embedding::Embedding(EmbeddingOptions options)
+Embedding::Embedding(EmbeddingSettings options)
     : padding_idx_(options.padding_idx), sparse_(options.sparse) {
   const ErrorLine line(options.by_name.where);
   require_option(kName, ".num_embeddings", options.num_embeddings);

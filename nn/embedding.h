@@ -19,7 +19,7 @@ Options with_sizes(Options options, int64_t num_embeddings, int64_t embedding_di
 }
 }  // namespace detail
 
-struct EmbeddingOptions {
+struct EmbeddingSettings {
   ByName by_name = {};
   int64_t num_embeddings = 0;  // number of rows; required
   int64_t embedding_dim = 0;   // length of a row; required
@@ -32,11 +32,11 @@ struct EmbeddingOptions {
 class Embedding final : public Model<Embedding> {
  public:
   static constexpr std::string_view kName = "Embedding";
-  explicit Embedding(EmbeddingOptions options);
+  explicit Embedding(EmbeddingSettings options);
   Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1,
             Where where = Where::current());
   /// Embedding(1000, 64, {.sparse = true}): both sizes, and options by name.
-  Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingOptions options)
+  Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingSettings options)
       : Embedding(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
   /// A table with these rows, which it shares; frozen unless freeze is false.
   static Embedding from_pretrained(const Variable& rows, bool freeze = true,
@@ -68,7 +68,7 @@ struct EmbeddingBagOptions {
   int64_t num_embeddings = 0;  // required
   int64_t embedding_dim = 0;   // required
   Choice<BagMode> mode = BagMode::kMean;
-  bool sparse = false;  // as that of EmbeddingOptions
+  bool sparse = false;  // as that of EmbeddingSettings
   bool include_last_offset = false;
   int64_t padding_idx = -1;
 };

@@ -6,7 +6,7 @@
 
 namespace tapegrad::nn {
 
-Linear::Linear(LinearOptions options) : Model(options.bias), out_features_(options.out_features) {
+Linear::Linear(LinearSettings options) : Model(options.bias), out_features_(options.out_features) {
   const ErrorLine line(options.by_name.where);
   require_option(kName, ".out_features", options.out_features);
   if (options.in_features == 0) return;
@@ -15,8 +15,8 @@ Linear::Linear(LinearOptions options) : Model(options.bias), out_features_(optio
 }
 
 Linear::Linear(int64_t in_features, int64_t out_features, bool bias, Where where)
-    : Linear(LinearOptions{{where}, in_features, out_features, bias}) {}
-Linear::Linear(int64_t in_features, int64_t out_features, LinearOptions options)
+    : Linear(LinearSettings{{where}, in_features, out_features, bias}) {}
+Linear::Linear(int64_t in_features, int64_t out_features, LinearSettings options)
     : Linear(in_features, out_features, options.bias, options.by_name.where) {}
 
 Variable Linear::forward(const Variable& x, Where where) const { return forward(x, {}, where); }

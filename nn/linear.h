@@ -6,7 +6,7 @@
 
 namespace tapegrad::nn {
 
-struct LinearOptions {
+struct LinearSettings {
   ByName by_name = {};
   int64_t in_features = 0;   // optional: taken from the first input
   int64_t out_features = 0;  // required
@@ -17,11 +17,13 @@ struct LinearOptions {
 class Linear final : public Model<Linear, Weighted> {
  public:
   static constexpr std::string_view kName = "Linear";
-  explicit Linear(LinearOptions options);
+  explicit Linear(LinearSettings options);
+  template <std::same_as<std::nullptr_t> T>
+  explicit Linear(T) noexcept(Weighted::refuse_nullptr<T>()) {}
   Linear(int64_t in_features, int64_t out_features, bool bias = true,
          Where where = Where::current());
   /// Linear(784, 10, {.bias = false}): both sizes, and options by name.
-  Linear(int64_t in_features, int64_t out_features, LinearOptions options);
+  Linear(int64_t in_features, int64_t out_features, LinearSettings options);
 
   Variable forward(const Variable& x, Where where = Where::current()) const;
   /// Returns the epilogue of forward(x), by one kernel.

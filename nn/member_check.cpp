@@ -145,8 +145,13 @@ void add_results(const Module& root, std::set<const TapeNode*>& nodes) {
 
 void ModuleCall::check_modules(const Module& module,
                                std::initializer_list<const Variable*> inputs) {
-  for (const Variable* x : inputs)
-    if (x != nullptr && x->requires_grad()) first_inputs_.push_back(x->edge().node.get());
+  for (const Variable* x : inputs) {
+    if (x == nullptr || !x->defined()) continue;
+    if (x->requires_grad())
+      first_nodes_.push_back(x->edge().node.get());
+    else
+      plain_inputs_.push_back(*x);
+  }
   MemberCheck::check_modules(module);
 }
 
@@ -158,7 +163,9 @@ void ModuleCall::check_parameters(const std::vector<Variable>& results) {
   if (tapegrad::detail::context.model == nullptr) return;
   const Module& model = *tapegrad::detail::context.model->module;
   model.state_->own.parameters_checked.store(true, std::memory_order_relaxed);
-  std::set<const TapeNode*> seen(first_inputs_.begin(), first_inputs_.end());
+  std::set<const TapeNode*> seen(first_nodes_.begin(), first_nodes_.end());
+  for (const Variable& x : plain_inputs_)
+    if (x.requires_grad()) seen.insert(x.edge().node.get());
   add_results(model, seen);
   std::vector<const TapeNode*> todo;
   const auto reach = [&](const TapeEdge& edge) {

@@ -216,6 +216,21 @@ void Module::apply(const std::function<void(Module&)>& fn) {
   for (const NamedModule& named : std::views::reverse(modules)) fn(*named.module);
 }
 
+DType Module::dtype() const {
+  struct Finder final : MemberVisitor {
+    std::optional<DType> parameter, buffer;
+    static void note(std::optional<DType>& first, const Variable& x) {
+      if (!first && x.defined() && is_float(x.dtype())) first = x.dtype();
+    }
+    void on_parameter(const std::string&, Variable& x) override { note(parameter, x); }
+    void on_buffer(const std::string&, Variable& x) override { note(buffer, x); }
+  } finder;
+  visit(finder);
+  if (finder.parameter) return *finder.parameter;
+  if (!finder.buffer) fail<ArgumentError>(kind(), ": dtype: no float parameter or buffer");
+  return *finder.buffer;
+}
+
 int64_t Module::parameter_count() const {
   int64_t count = 0;
   for (const Variable& parameter : parameters()) count += parameter.numel();

@@ -75,6 +75,7 @@ struct NamedVariable {
   Variable variable;
 
   const std::string& key() const { return name; }  // as in libtorch
+  Variable& value() { return variable; }
   const Variable& value() const { return variable; }
 };
 
@@ -82,7 +83,7 @@ struct NamedVariable {
 /// memory of its value. Assigning another Variable ties the two.
 struct Parameter : Variable {
   Parameter() = default;
-  explicit Parameter(const Variable& value, bool requires_grad = true);
+  Parameter(const Variable& value, bool requires_grad = true);
   Parameter& operator=(const Variable& other) {
     Variable::operator=(other);
     return *this;
@@ -92,7 +93,7 @@ struct Parameter : Variable {
 /// A member that is saved and moved with the model, but not trained: `m("mean", mean)`.
 struct Buffer : Variable {
   Buffer() = default;
-  explicit Buffer(const Variable& value) : Variable(value.detach()) {}
+  Buffer(const Variable& value) : Variable(value.detach()) {}
   Buffer& operator=(const Variable& other) {
     Variable::operator=(other);
     return *this;
@@ -118,7 +119,6 @@ struct LoadOptions {
 struct LoadReport {
   std::vector<std::string> missing_keys;     // of the model
   std::vector<std::string> unexpected_keys;  // of the given state
-
   bool is_complete() const { return missing_keys.empty() && unexpected_keys.empty(); }
 };
 std::ostream& operator<<(std::ostream& out, const LoadReport& report);
@@ -139,10 +139,9 @@ class Module {
   virtual Variable call(Variable x, Where where);
   /// Returns another handle to this module.
   virtual std::unique_ptr<Module> copy() const;
-  /// The bytes of the object, which hold the members that are not on the heap.
+  /// The object, which holds the members that are not on the heap.
   virtual std::span<const std::byte> bytes() const;
-  /// Whether the sizes of the module's own parameters are known.
-  virtual bool is_inferred() const { return true; }
+  virtual bool is_inferred() const { return true; }  // whether the own parameters have sizes
   /// A layer with a weight initialises it with the given function, at once or when its size becomes
   /// known.
   virtual void initialize(const Init&) {}
@@ -153,7 +152,9 @@ class Module {
   std::vector<NamedVariable> named_buffers() const;
   std::vector<Variable> parameters() const;
   std::vector<Variable> buffers() const;
+  DType dtype() const;  // of the first float parameter or buffer; ArgumentError if there is none
   int64_t parameter_count() const;
+  int64_t num_parameters() const { return parameter_count(); }
   /// This module and all modules within it, in the order of members(). The modules themselves, not
   /// copies.
   std::vector<NamedModule> named_modules() const;
@@ -178,8 +179,7 @@ class Module {
   /// see the arguments that are Variables, and results that are a Variable or a vector or tuple of
   /// Variables.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
-  /// Also for hook(module, inputs) with a std::vector. The Variables that it returns replace the
-  /// inputs.
+  /// Also for hook(module, inputs) with a std::vector; returned Variables replace the inputs.
   template <typename Hook>
   requires(!std::convertible_to<Hook, ForwardPreHook> &&
            std::invocable<Hook&, Module&, const std::vector<Variable>&>) HookHandle
@@ -274,32 +274,31 @@ class Module {
   const Shape& out_shape() const;
   bool has_out_shape() const;
 
-  // Names of libtorch that the compiler answers with what to write.
+  // Names of libtorch. The deduced types make the compiler's answer the first error.
   template <typename T>
-  void register_module(const char*, T&&) {
-    static_assert(detail::kNever<T>,
+  auto register_module(const std::string&, T&&) {
+    static_assert(tapegrad::detail::kNever<T>,
                   "register_module: hold the module as a member, and name it in `void "
                   "members(nn::Members& m) override { m(\"name\", member); }`");
   }
   template <typename T>
-  void register_parameter(const char*, T&&, bool = true) {
-    static_assert(detail::kNever<T>,
+  auto register_parameter(const std::string&, T&&, bool = true) {
+    static_assert(tapegrad::detail::kNever<T>,
                   "register_parameter: hold a Variable that requires a gradient as a member, and "
                   "name it in `void members(nn::Members& m) override { m(\"name\", member); }`");
   }
   template <typename T>
-  void register_buffer(const char*, T&&) {
-    static_assert(detail::kNever<T>,
+  auto register_buffer(const std::string&, T&&) {
+    static_assert(tapegrad::detail::kNever<T>,
                   "register_buffer: hold a Variable as a member, and name it in `void "
                   "members(nn::Members& m) override { m.buffer(\"name\", member); }`");
   }
 
   template <typename T = void>
   auto summary() const {
-    static_assert(
-        tapegrad::detail::kNever<T>,
-        "model.summary(): write std::cout << nn::summary(model, {784}), with the shape of "
-        "an input");
+    static_assert(tapegrad::detail::kNever<T>,
+                  "model.summary(): write std::cout << nn::summary(model, {784}), with the shape "
+                  "of an input");
   }
   template <typename T = void>
   auto half() const {
@@ -330,16 +329,18 @@ class Module {
   }
 
   template <typename T = void>
-  Module() {
-    static_assert(
-        tapegrad::detail::kNever<T>,
-        "struct Net : nn::Module: write `struct Net : nn::Model<Net>`, and name the parts "
-        "in `void members(nn::Members& m) override { m(\"fc\", fc); }`");
-  }
+  Module() noexcept(refuse_base<T>()) {}
 
  protected:
   struct OfModel {};
   explicit Module(OfModel);
+  template <typename T>
+  static constexpr bool refuse_base() {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "struct Net : nn::Module: write `struct Net : nn::Model<Net>`, and name the "
+                  "parts in `void members(nn::Members& m) override { m(\"fc\", fc); }`");
+    return true;
+  }
   Module(const Module&);
   Module& operator=(const Module&) = default;
 
@@ -526,6 +527,8 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
 
   template <typename S, typename... Xs>
   static auto run(S& self, Where where, Xs&&... xs) {
+    static_assert(!(... || std::same_as<std::remove_cvref_t<Xs>, Tensor>),
+                  "type Variable instead of Tensor");
     ModuleCall call(self, where);
     try {
       if (call.is_first()) [[unlikely]]
@@ -591,8 +594,6 @@ namespace functional = ::tapegrad;
 
 /// Prints the modules with their options, indented by depth.
 std::ostream& operator<<(std::ostream& out, const Module& module);
-/// Prints the model and the end of the line to standard output.
-void print(const Module& module);
 /// Prints the model and the end of the line to standard output.
 void print(const Module& module);
 

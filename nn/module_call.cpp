@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/base/internal/scope.h"
+#include "core/base/internal/step_observer.h"
 #include "core/tape/internal/backward.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
@@ -112,16 +113,19 @@ void require_function(const Hook& hook) {
 
 HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
   require_function(hook);
+  StepObserver::tell_host_change("registers a hook of a module");
   ++hooks().added;
   return hooks().before.add(std::move(hook));
 }
 HookHandle Module::register_forward_hook(ForwardHook hook) {
   require_function(hook);
+  StepObserver::tell_host_change("registers a hook of a module");
   ++hooks().added;
   return hooks().after.add(std::move(hook));
 }
 HookHandle Module::register_full_backward_hook(BackwardHook hook) {
   require_function(hook);
+  StepObserver::tell_host_change("registers a hook of a module");
   ++hooks().added;
   return hooks().backward.add(std::move(hook));
 }

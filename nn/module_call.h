@@ -1,7 +1,6 @@
 // ModuleCall and HookedCall: what Model::operator() does around forward(). Not called by users.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <initializer_list>
 #include <span>
@@ -85,8 +84,11 @@ class [[nodiscard]] ModuleCall {
   const Where where_;
   bool is_first_;
   bool has_hooks_;
-  detail::RunningModel outermost_;             // if no other module runs
-  std::vector<const TapeNode*> first_inputs_;  // nodes that made the inputs of the first call
+  detail::RunningModel outermost_;  // if no other module runs
+  // Inputs of the first call: the nodes that made them, and those without a gradient, of which
+  // forward() may make leaves. Handles of the former would keep forward() from writing over them.
+  std::vector<const TapeNode*> first_nodes_;
+  std::vector<Variable> plain_inputs_;
   detail::Set<&detail::Context::model> model_;
   detail::Set<&detail::Context::module_line> line_;
   detail::Set<&detail::Context::scope> scope_;

@@ -135,7 +135,8 @@ Variable BatchNorm3d::forward(const Variable& x, Where where) const {
 }
 
 static BatchNormOptions of_instances(InstanceNormOptions o) {
-  return {.num_features = o.num_features,
+  return {.by_name = o.by_name,
+          .num_features = o.num_features,
           .eps = o.eps,
           .momentum = o.momentum,
           .affine = o.affine,
@@ -143,16 +144,19 @@ static BatchNormOptions of_instances(InstanceNormOptions o) {
 }
 InstanceNorm1d::InstanceNorm1d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
 InstanceNorm1d::InstanceNorm1d(int64_t num_features, double eps, double momentum, bool affine,
-                               bool track_running_stats)
-    : BatchNorm(of_instances({{}, num_features, eps, momentum, affine, track_running_stats})) {}
+                               bool track_running_stats, Where where)
+    : BatchNorm(of_instances({{where}, num_features, eps, momentum, affine, track_running_stats})) {
+}
 InstanceNorm2d::InstanceNorm2d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
 InstanceNorm2d::InstanceNorm2d(int64_t num_features, double eps, double momentum, bool affine,
-                               bool track_running_stats)
-    : BatchNorm(of_instances({{}, num_features, eps, momentum, affine, track_running_stats})) {}
+                               bool track_running_stats, Where where)
+    : BatchNorm(of_instances({{where}, num_features, eps, momentum, affine, track_running_stats})) {
+}
 InstanceNorm3d::InstanceNorm3d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
 InstanceNorm3d::InstanceNorm3d(int64_t num_features, double eps, double momentum, bool affine,
-                               bool track_running_stats)
-    : BatchNorm(of_instances({{}, num_features, eps, momentum, affine, track_running_stats})) {}
+                               bool track_running_stats, Where where)
+    : BatchNorm(of_instances({{where}, num_features, eps, momentum, affine, track_running_stats})) {
+}
 
 Variable InstanceNorm1d::forward(const Variable& x, Where where) const {
   if (x.rank() != 3) fail<ShapeError>("InstanceNorm1d: an input is [n, c, l], not ", x.shape());
@@ -168,9 +172,10 @@ Variable InstanceNorm3d::forward(const Variable& x, Where where) const {
   return normalize(x, where);
 }
 
-GroupNorm::GroupNorm(int64_t num_groups, int64_t num_channels, double eps, bool affine)
-    : GroupNorm(GroupNormOptions{num_groups, num_channels, eps, affine}) {}
-GroupNorm::GroupNorm(GroupNormOptions options) : options_(options) {
+GroupNorm::GroupNorm(int64_t num_groups, int64_t num_channels, double eps, bool affine, Where where)
+    : GroupNorm(GroupNormOptions{num_groups, num_channels, eps, affine}, where) {}
+GroupNorm::GroupNorm(GroupNormOptions options, Where where) : options_(options) {
+  const ErrorLine line(where);
   require_option(kName, ".num_groups", options.num_groups);
   require_option(kName, ".num_channels", options.num_channels);
   require_size(kName, ".eps", options.eps);
@@ -197,8 +202,10 @@ std::string GroupNorm::options() const {
   return text.str();
 }
 
-RMSNorm::RMSNorm(int64_t size) : RMSNorm(RMSNormOptions{.normalized_shape = {size}}) {}
-RMSNorm::RMSNorm(RMSNormOptions options) : options_(options) {
+RMSNorm::RMSNorm(int64_t size, Where where)
+    : RMSNorm(RMSNormOptions{.normalized_shape = {size}}, where) {}
+RMSNorm::RMSNorm(RMSNormOptions options, Where where) : options_(options) {
+  const ErrorLine line(where);
   if (options.normalized_shape.rank() == 0)
     fail<ArgumentError>("RMSNorm: the option .normalized_shape is missing");
   if (options.eps) require_size(kName, ".eps", *options.eps);
@@ -213,7 +220,8 @@ Variable LocalResponseNorm::forward(const Variable& x, Where where) const {
   return local_response_norm(x, size_, {.alpha = alpha_, .beta = beta_, .k = k_}, where);
 }
 
-LayerNorm::LayerNorm(LayerNormOptions options) : options_(options) {
+LayerNorm::LayerNorm(LayerNormOptions options, Where where) : options_(options) {
+  const ErrorLine line(where);
   if (options.normalized_shape.rank() == 0)
     fail<ArgumentError>("LayerNorm: the option .normalized_shape is missing");
   require_size(kName, ".eps", options.eps);
@@ -235,16 +243,16 @@ std::string LayerNorm::options() const {
 
 BatchNorm1d::BatchNorm1d(BatchNormOptions options) : BatchNorm(options) {}
 BatchNorm1d::BatchNorm1d(int64_t num_features, double eps, std::optional<double> momentum,
-                         bool affine, bool track_running_stats)
-    : BatchNorm({{}, num_features, eps, momentum, affine, track_running_stats}) {}
+                         bool affine, bool track_running_stats, Where where)
+    : BatchNorm({{where}, num_features, eps, momentum, affine, track_running_stats}) {}
 BatchNorm2d::BatchNorm2d(BatchNormOptions options) : BatchNorm(options) {}
 BatchNorm2d::BatchNorm2d(int64_t num_features, double eps, std::optional<double> momentum,
-                         bool affine, bool track_running_stats)
-    : BatchNorm({{}, num_features, eps, momentum, affine, track_running_stats}) {}
+                         bool affine, bool track_running_stats, Where where)
+    : BatchNorm({{where}, num_features, eps, momentum, affine, track_running_stats}) {}
 BatchNorm3d::BatchNorm3d(BatchNormOptions options) : BatchNorm(options) {}
 BatchNorm3d::BatchNorm3d(int64_t num_features, double eps, std::optional<double> momentum,
-                         bool affine, bool track_running_stats)
-    : BatchNorm({{}, num_features, eps, momentum, affine, track_running_stats}) {}
+                         bool affine, bool track_running_stats, Where where)
+    : BatchNorm({{where}, num_features, eps, momentum, affine, track_running_stats}) {}
 LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k)
     : size_(size), alpha_(alpha), beta_(beta), k_(k) {}
 

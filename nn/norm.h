@@ -71,7 +71,7 @@ class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
       : BatchNorm1d(detail::with_features(num_features, options)) {}
   explicit BatchNorm1d(int64_t num_features, double eps = 1e-5,
                        std::optional<double> momentum = 0.1, bool affine = true,
-                       bool track_running_stats = true);
+                       bool track_running_stats = true, Where where = Where::current());
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -84,7 +84,7 @@ class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
       : BatchNorm2d(detail::with_features(num_features, options)) {}
   explicit BatchNorm2d(int64_t num_features, double eps = 1e-5,
                        std::optional<double> momentum = 0.1, bool affine = true,
-                       bool track_running_stats = true);
+                       bool track_running_stats = true, Where where = Where::current());
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -97,7 +97,7 @@ class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
       : BatchNorm3d(detail::with_features(num_features, options)) {}
   explicit BatchNorm3d(int64_t num_features, double eps = 1e-5,
                        std::optional<double> momentum = 0.1, bool affine = true,
-                       bool track_running_stats = true);
+                       bool track_running_stats = true, Where where = Where::current());
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -118,7 +118,8 @@ class InstanceNorm1d final : public BatchNorm<InstanceNorm1d> {
   InstanceNorm1d(int64_t num_features, InstanceNormOptions options)
       : InstanceNorm1d(detail::with_features(num_features, options)) {}
   explicit InstanceNorm1d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
-                          bool affine = false, bool track_running_stats = false);
+                          bool affine = false, bool track_running_stats = false,
+                          Where where = Where::current());
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 class InstanceNorm2d final : public BatchNorm<InstanceNorm2d> {
@@ -128,7 +129,8 @@ class InstanceNorm2d final : public BatchNorm<InstanceNorm2d> {
   InstanceNorm2d(int64_t num_features, InstanceNormOptions options)
       : InstanceNorm2d(detail::with_features(num_features, options)) {}
   explicit InstanceNorm2d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
-                          bool affine = false, bool track_running_stats = false);
+                          bool affine = false, bool track_running_stats = false,
+                          Where where = Where::current());
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 class InstanceNorm3d final : public BatchNorm<InstanceNorm3d> {
@@ -138,7 +140,8 @@ class InstanceNorm3d final : public BatchNorm<InstanceNorm3d> {
   InstanceNorm3d(int64_t num_features, InstanceNormOptions options)
       : InstanceNorm3d(detail::with_features(num_features, options)) {}
   explicit InstanceNorm3d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
-                          bool affine = false, bool track_running_stats = false);
+                          bool affine = false, bool track_running_stats = false,
+                          Where where = Where::current());
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -152,15 +155,17 @@ struct GroupNormOptions {
 class GroupNorm final : public Model<GroupNorm> {
  public:
   static constexpr std::string_view kName = "GroupNorm";
-  explicit GroupNorm(GroupNormOptions options);
+  explicit GroupNorm(GroupNormOptions options, Where where = Where::current());
   /// GroupNorm(8, 64, {.affine = false}): both sizes, and options by name.
-  GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options)
+  GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options,
+            Where where = Where::current())
       : GroupNorm(GroupNormOptions{.num_groups = num_groups,
                                    .num_channels = num_channels,
                                    .eps = options.eps,
-                                   .affine = options.affine}) {}
+                                   .affine = options.affine},
+                  where) {}
   explicit GroupNorm(int64_t num_groups, int64_t num_channels, double eps = 1e-5,
-                     bool affine = true);
+                     bool affine = true, Where where = Where::current());
 
   void members(Members& m) override { m("weight", weight)("bias", bias); }
   Variable forward(const Variable& x, Where where = Where::current()) const;
@@ -187,12 +192,13 @@ struct RMSNormOptions {
 class RMSNorm final : public Model<RMSNorm> {
  public:
   static constexpr std::string_view kName = "RMSNorm";
-  explicit RMSNorm(RMSNormOptions options);
-  explicit RMSNorm(int64_t size);
-  RMSNorm(int64_t size, RMSNormOptions options) : RMSNorm(detail::with_shape({size}, options)) {}
+  explicit RMSNorm(RMSNormOptions options, Where where = Where::current());
+  explicit RMSNorm(int64_t size, Where where = Where::current());
+  RMSNorm(int64_t size, RMSNormOptions options, Where where = Where::current())
+      : RMSNorm(detail::with_shape({size}, options), where) {}
   template <std::integral Int, size_t n>
-  explicit RMSNorm(const Int (&sizes)[n])
-      : RMSNorm(RMSNormOptions{.normalized_shape = to_shape(sizes)}) {}
+  explicit RMSNorm(const Int (&sizes)[n], Where where = Where::current())
+      : RMSNorm(RMSNormOptions{.normalized_shape = to_shape(sizes)}, where) {}
 
   void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& x, Where where = Where::current()) const;
@@ -224,25 +230,25 @@ struct LayerNormOptions {
 class LayerNorm final : public Model<LayerNorm> {
  public:
   static constexpr std::string_view kName = "LayerNorm";
-  explicit LayerNorm(LayerNormOptions options);
+  explicit LayerNorm(LayerNormOptions options, Where where = Where::current());
   /// A template, so that `LayerNorm({{64}, 1e-6})` means the options.
   template <std::integral Int>
-  explicit LayerNorm(Int size, double eps = 1e-5)
-      : LayerNorm(LayerNormOptions{.normalized_shape = {int64_t(size)}, .eps = eps}) {}
+  explicit LayerNorm(Int size, double eps = 1e-5, Where where = Where::current())
+      : LayerNorm(LayerNormOptions{.normalized_shape = {int64_t(size)}, .eps = eps}, where) {}
   /// LayerNorm(64, {.bias = false}): the size of the last dimension, and options by name.
   template <std::integral Int>
-  LayerNorm(Int size, LayerNormOptions options)
-      : LayerNorm(detail::with_shape({int64_t(size)}, options)) {}
+  LayerNorm(Int size, LayerNormOptions options, Where where = Where::current())
+      : LayerNorm(detail::with_shape({int64_t(size)}, options), where) {}
   template <std::integral Int, size_t n>
-  LayerNorm(const Int (&sizes)[n], LayerNormOptions options)
-      : LayerNorm(detail::with_shape(to_shape(sizes), options)) {}
+  LayerNorm(const Int (&sizes)[n], LayerNormOptions options, Where where = Where::current())
+      : LayerNorm(detail::with_shape(to_shape(sizes), options), where) {}
   /// `LayerNorm({4, 64})`. An array, which g++ 12 does not confuse with named options.
   template <std::integral Int, size_t n>
-  explicit LayerNorm(const Int (&sizes)[n], double eps = 1e-5)
-      : LayerNorm(LayerNormOptions{.normalized_shape = to_shape(sizes), .eps = eps}) {}
+  explicit LayerNorm(const Int (&sizes)[n], double eps = 1e-5, Where where = Where::current())
+      : LayerNorm(LayerNormOptions{.normalized_shape = to_shape(sizes), .eps = eps}, where) {}
   template <std::same_as<std::vector<int64_t>> V>
-  explicit LayerNorm(const V& sizes, double eps = 1e-5)
-      : LayerNorm(LayerNormOptions{.normalized_shape = sizes, .eps = eps}) {}
+  explicit LayerNorm(const V& sizes, double eps = 1e-5, Where where = Where::current())
+      : LayerNorm(LayerNormOptions{.normalized_shape = sizes, .eps = eps}, where) {}
 
   void members(Members& m) override { m("weight", weight)("bias", bias); }
   Variable forward(const Variable& x, Where where = Where::current()) const;

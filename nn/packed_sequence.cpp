@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/index.h"
@@ -40,6 +41,23 @@ Variable reversed(const Variable& x, const Indices& lengths) {
   for (int64_t t = 0; t < time; ++t)
     for (const int64_t length : lengths) from.push_back(t < length ? length - 1 - t : t);
   return gather(x, 0, expand(index_of(from, {time, batch, 1}, x.device()), x.shape()));
+}
+
+/// Throws unless there is one length per sequence, from 1 to the number of time steps.
+void check_lengths(const char* function, const Variable& padded,
+                   const std::vector<int64_t>& lengths, bool batch_first) {
+  if (padded.rank() < 2) fail<ShapeError>(function, ": ", padded.shape(), " has no time and batch");
+  const int64_t time = padded.size(batch_first ? 1 : 0), batch = padded.size(batch_first ? 0 : 1);
+  if (int64_t(lengths.size()) != batch || batch == 0)
+    fail<ArgumentError>(function, ": ", lengths.size(), " lengths for ", batch, " sequences");
+  for (const int64_t length : lengths)
+    if (length < 1 || length > time)
+      fail<ArgumentError>(function, ": the length ", length, " is outside [1, ", time, "]");
+}
+
+void check_state(const Variable& state, const Shape& wanted) {
+  if (state.defined() && state.shape() != wanted)
+    fail<ShapeError>("a packed sequence needs states of ", wanted, ", not ", state.shape());
 }
 
 struct States {
@@ -86,21 +104,16 @@ Variable pad_sequence(std::span<const Variable> sequences, bool batch_first, dou
 
 PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
                                     bool batch_first, bool) {
+  if (is_float(lengths.dtype()))
+    fail<DTypeError>("pack_padded_sequence: the lengths are ", lengths.dtype(), ", not integers");
+  if (lengths.rank() != 1)
+    fail<ShapeError>("pack_padded_sequence: the lengths have shape ", lengths.shape());
   return pack_padded_sequence(padded, lengths.to_vector<int64_t>(), batch_first);
 }
 
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
                                     bool batch_first) {
-  if (padded.rank() < 2)
-    fail<ShapeError>("pack_padded_sequence: ", padded.shape(), " has no time and batch");
-  const int64_t time = padded.size(batch_first ? 1 : 0), batch = padded.size(batch_first ? 0 : 1);
-  if (int64_t(lengths.size()) != batch || batch == 0)
-    fail<ArgumentError>("pack_padded_sequence: ", lengths.size(), " lengths for ", batch,
-                        " sequences");
-  for (const int64_t length : lengths)
-    if (length < 1 || length > time)
-      fail<ArgumentError>("pack_padded_sequence: the length ", length, " is outside [1, ", time,
-                          "]");
+  check_lengths("pack_padded_sequence", padded, lengths, batch_first);
   return {padded, std::move(lengths), batch_first};
 }
 
@@ -111,20 +124,33 @@ PackedSequence pack_sequence(std::span<const Variable> sequences) {
 }
 
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed) {
-  return {packed.padded, packed.lengths};
+  return pad_packed_sequence(packed, packed.batch_first);
 }
 
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
                                                               bool batch_first) {
-  const bool turned = batch_first != packed.batch_first;
-  return {turned ? transpose(packed.padded, 0, 1) : packed.padded, packed.lengths};
+  const auto& [padded, lengths, is_batch_first] = packed;
+  check_lengths("pad_packed_sequence", padded, lengths, is_batch_first);
+  const int64_t longest = std::ranges::max(lengths), batch = int64_t(lengths.size());
+  Variable x = narrow(padded, is_batch_first ? 1 : 0, 0, longest);
+  if (std::ranges::min(lengths) < longest) {
+    Shape columns = Dims::filled(padded.rank(), 1), rows = columns;
+    columns[is_batch_first ? 0 : 1] = batch;
+    rows[is_batch_first ? 1 : 0] = longest;
+    const Variable steps = reshape(arange(longest, {.dtype = i64, .device = x.device()}), rows);
+    x = where(lt(steps, index_of(lengths, columns, x.device())), x, 0.0);
+  }
+  return {batch_first == is_batch_first ? x : transpose(x, 0, 1), lengths};
 }
 
 PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& packed,
                             const Variable& h0, const Variable& c0) {
   if (packed.padded.rank() != 3)
     fail<ShapeError>("a packed sequence has time, batch and features, not ", packed.padded.shape());
+  check_lengths("a recurrent layer", packed.padded, packed.lengths, packed.batch_first);
   const int64_t batch = int64_t(packed.lengths.size()), directions = layer.bidirectional ? 2 : 1;
+  for (const Variable& state : {h0, c0})
+    check_state(state, {layer.num_layers * directions, batch, layer.hidden_size});
   const Device device = packed.padded.device();
   Indices order(size_t(batch), 0);
   std::iota(order.begin(), order.end(), int64_t(0));

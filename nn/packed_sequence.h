@@ -38,15 +38,15 @@ inline Variable pad_sequence(std::initializer_list<Variable> sequences,
 }
 
 /// Padded sequences and their lengths, in any order. LSTM, GRU and RNN read only the elements
-/// within the lengths.
+/// within the lengths. The functions below throw ArgumentError unless there is one length for each
+/// sequence, from 1 to the number of time steps.
 struct PackedSequence {
   Variable padded;  // [time, batch, features], or [batch, time, features] with batch_first
   std::vector<int64_t> lengths;
   bool batch_first = false;
 };
 
-/// Throws ArgumentError unless there is one length for each sequence, from 1 to the number of time
-/// steps. Unlike PyTorch's, it takes the lengths in any order.
+/// Unlike PyTorch's, it takes the lengths in any order.
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
                                     bool batch_first = false);
 /// With the lengths as a Variable of integers. `enforce_sorted` has no effect.
@@ -70,7 +70,8 @@ inline PackedSequence pack_padded_sequence(const Variable& padded, std::vector<i
   return pack_padded_sequence(padded, std::move(lengths), options.batch_first);
 }
 PackedSequence pack_sequence(std::span<const Variable> sequences);
-/// Returns the padded tensor and the lengths.
+/// Returns the padded tensor, as long as the longest sequence and zero behind the end of each, and
+/// the lengths.
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed);
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
                                                               bool batch_first);

@@ -1,5 +1,6 @@
 #include "nn/sequential.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "nn/activation.h"
@@ -54,6 +55,27 @@ size_t run_first(std::span<const AnyModule> layers, Variable& value, Where where
 }  // namespace
 
 Module& AnyModule::fail_empty() { fail<ArgumentError>("AnyModule: it holds no module"); }
+
+namespace {
+
+void add_parameters(const AnyModule& module, std::vector<Variable>& all) {
+  for (Variable& x : (*module).parameters())
+    if (std::ranges::none_of(all, [&](const Variable& known) { return known.is_same(x); }))
+      all.push_back(std::move(x));
+}
+
+}  // namespace
+
+std::vector<Variable> ModuleList::parameters() const {
+  std::vector<Variable> all;
+  for (const AnyModule& each : *this) add_parameters(each, all);
+  return all;
+}
+std::vector<Variable> ModuleDict::parameters() const {
+  std::vector<Variable> all;
+  for (const auto& [name, module] : *this) add_parameters(module, all);
+  return all;
+}
 
 AnyModule AnyModule::of_function(std::function<Variable(const Variable&)> function) {
   return Lambda(std::move(function));

@@ -101,6 +101,8 @@ struct ListOf : std::vector<T> {
 /// by `m("blocks", blocks)`.
 struct ModuleList : ListOf<AnyModule> {
   using ListOf<AnyModule>::ListOf;
+  /// Of all modules, each once: `optim::SGD(net.blocks.parameters(), 0.1)`.
+  std::vector<Variable> parameters() const;
 };
 /// Named "heads.a" ... by `m("heads", heads)`.
 struct ModuleDict : std::map<std::string, AnyModule> {
@@ -108,6 +110,8 @@ struct ModuleDict : std::map<std::string, AnyModule> {
   using std::map<std::string, AnyModule>::insert;
   using std::map<std::string, AnyModule>::operator[];
   void insert(const std::string& key, AnyModule module) { (*this)[key] = std::move(module); }
+  /// Of all modules, each once.
+  std::vector<Variable> parameters() const;
   const AnyModule& operator[](const std::string& key) const { return at(key); }
 };
 struct ParameterList : ListOf<Variable> {
@@ -153,6 +157,7 @@ class Sequential final : public Model<Sequential> {
   void append(AnyModule layer) { push_back(std::move(layer)); }
   void add(AnyModule layer) { push_back(std::move(layer)); }
   int64_t size() const { return int64_t(layers_.size()); }
+  bool is_empty() const { return layers_.empty(); }
   /// Returns a layer; a negative index counts from the end. Throws IndexError.
   Module& operator[](int64_t index) const;
   /// Some of the layers, which both hold: features[Slice(0, 10)]. Named by their new positions.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <ranges>
 
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "nn/internal/distribution_parts.h"
 #include "ops/activation.h"
@@ -123,7 +124,8 @@ Variable TransformedDistribution::draw(const Shape& sample_shape,
   return transform_(base_->sample(sample_shape, generator));
 }
 
-void Independent::check() const {
+void Independent::check(Where where) const {
+  const ErrorLine line(where);
   if (ndims_ < 0 || ndims_ > base_->batch_shape().rank())
     fail<ArgumentError>(kind(), ": ", ndims_, " dimensions of a batch of ", base_->batch_shape());
 }

@@ -136,11 +136,11 @@ class TransformedDistribution : public Distribution {
 class Independent final : public Distribution {
  public:
   template <std::derived_from<Distribution> D>
-  Independent(const D& base, int reinterpreted_batch_ndims)
+  Independent(const D& base, int reinterpreted_batch_ndims, Where where = Where::current())
       : Distribution("Independent"),
         base_(std::make_shared<D>(base)),
         ndims_(reinterpreted_batch_ndims) {
-    check();
+    check(where);
   }
   const Distribution& base_dist() const { return *base_; }
   Variable log_prob(const Variable& value) const override;
@@ -153,7 +153,7 @@ class Independent final : public Distribution {
 
  private:
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
-  void check() const;
+  void check(Where where) const;
 
   std::shared_ptr<const Distribution> base_;
   int ndims_;

@@ -42,6 +42,15 @@ class Weighted : public Module {
     return computed = compute_weight();
   }
 
+  /// Answers `nn::Linear fc{nullptr}`, which is libtorch's empty layer.
+  template <typename T>
+  static constexpr bool refuse_nullptr() {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "nn::Linear fc{nullptr}: construct the layer where it is declared: nn::Linear "
+                  "fc{784, 10}");
+    return true;
+  }
+
  private:
   friend class detail::WeightParts;
   void run_init() const;

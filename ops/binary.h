@@ -33,6 +33,8 @@ struct Operand {
   requires std::is_arithmetic_v<T> Operand(T value, Where line = Where::current())
       : number(value), where(line) {}
   Operand(Number value, Where line = Where::current()) : number(value), where(line) {}
+  template <std::same_as<Tensor> T>
+  Operand(const T&) noexcept(detail::refuse_tensor<T>()) {}
 
   Operand(const Operand& from) : variable(from.variable), number(from.number), where(from.where) {}
   Operand(Operand&&) = default;

@@ -68,8 +68,10 @@ struct ComplexMul {
   /// x, or a copy whose pairs are aligned elements of twice the size.
   static Tensor pairs(const Tensor& x) {
     const StridedLayout& layout = x.layout();
-    bool fits = layout.strides[x.rank() - 1] == 1 && layout.offset % 2 == 0 &&
-                reinterpret_cast<uintptr_t>(x.storage().data()) % 8 == 0;
+    // Only memory of the caller can be aligned to less than a pair.
+    const bool is_aligned =
+        !x.storage().is_wrapped() || reinterpret_cast<uintptr_t>(x.storage().data()) % 8 == 0;
+    bool fits = is_aligned && layout.strides[x.rank() - 1] == 1 && layout.offset % 2 == 0;
     for (int i = 0; i + 1 < x.rank(); ++i) fits &= layout.strides[i] % 2 == 0;
     return fits ? x : x.clone();
   }

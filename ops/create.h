@@ -13,9 +13,23 @@
 
 namespace tapegrad {
 
+namespace detail {
+/// An option that is named: {.dtype = f64}. The compiler answers libtorch's call.
+template <typename T>
+struct Option : std::optional<T> {
+  using std::optional<T>::optional;
+  template <typename V>
+  auto operator()(const V&) const {
+    static_assert(kNever<V>,
+                  "TensorOptions().dtype(f64): type {.dtype = f64}, {.requires_grad = true}, or "
+                  "torch::TensorOptions().dtype(f64)");
+  }
+};
+}  // namespace detail
+
 struct TensorOptions {
-  std::optional<DType> dtype = {};
-  std::optional<Device> device = {};
+  detail::Option<DType> dtype = {};
+  detail::Option<Device> device = {};
   bool requires_grad = false;
   Where where = Where::current();  // line of the call, for errors
 };

@@ -113,6 +113,16 @@ ValuesIndices extreme_along(std::string_view name, const Variable& x, int dim, b
   return {both[0], both[1]};
 }
 
+/// Returns the option .dim, without which there are no indices.
+int along(std::string_view name, const AlongOptions& options, Where where) {
+  const ErrorLine line(where);
+  if (!options.dim)
+    fail<ArgumentError>(name,
+                        ": the option .dim is missing; for the extreme of all elements, call a",
+                        name, "(x, {.keepdim = true})");
+  return *options.dim;
+}
+
 Variable arg_extreme(std::string_view name, const Variable& x, std::optional<int> dim, bool keepdim,
                      Where where) {
   if (!dim) return apply(ArgMax{name, {name, x.shape(), {}, keepdim}, -1}, where, x);
@@ -126,6 +136,14 @@ void require_no_dtype(std::string_view op, const ReduceOptions& options) {
 }
 
 }  // namespace
+
+void ValuesIndices::fail_part(int part) {
+  fail<IndexError>("part ", part, " of values and indices; there are 0 and 1");
+}
+
+std::ostream& operator<<(std::ostream& out, const ValuesIndices& both) {
+  return out << "values: " << both.values << "\nindices: " << both.indices;
+}
 
 template <typename>
 Variable amax(const Variable& x, const Dims& dims, bool keepdim, Where where) {
@@ -157,7 +175,7 @@ ValuesIndices max(const Variable& x, int dim, bool keepdim, Where where) {
   return extreme_along("max", x, dim, keepdim, where);
 }
 ValuesIndices max(const Variable& x, AlongOptions options, Where where) {
-  return max(x, options.dim, options.keepdim, where);
+  return max(x, along("max", options, where), options.keepdim, where);
 }
 ValuesIndices min(const Variable& x, int dim, bool keepdim, Where where) {
   const ErrorLine line(where);
@@ -166,7 +184,7 @@ ValuesIndices min(const Variable& x, int dim, bool keepdim, Where where) {
   return extreme_along("min", x, dim, keepdim, where);
 }
 ValuesIndices min(const Variable& x, AlongOptions options, Where where) {
-  return min(x, options.dim, options.keepdim, where);
+  return min(x, along("min", options, where), options.keepdim, where);
 }
 Variable max(const Variable& x, Where where) { return amax(x, where); }
 Variable min(const Variable& x, Where where) { return amin(x, where); }

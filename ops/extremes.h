@@ -1,6 +1,7 @@
 // Largest and smallest elements and where they are, any and all.
 #pragma once
 
+#include <iosfwd>
 #include <optional>
 #include <tuple>
 
@@ -20,7 +21,13 @@ struct ReduceOptions {
 /// Options of max(x, {.dim = 1}), min and prod.
 struct AlongOptions {
   ByName by_name = {};
-  int dim = 0;
+  std::optional<int> dim = {};  // required by max and min; of prod, default: all dimensions
+  bool keepdim = false;
+};
+
+/// The option of reductions along given dimensions: sum(x, 1, {.keepdim = true}).
+struct Keepdim {
+  ByName by_name = {};
   bool keepdim = false;
 };
 
@@ -33,11 +40,19 @@ Variable amax(const Variable& x, Where where = Where::current());
 template <typename = void>
 Variable amax(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
+template <typename = void>
+Variable amax(const Variable& x, const Dims& dims, Keepdim keep, Where where = Where::current()) {
+  return amax(x, dims, keep.keepdim, where);
+}
 Variable amax(const Variable& x, ReduceOptions options, Where where = Where::current());
 Variable amin(const Variable& x, Where where = Where::current());
 template <typename = void>
 Variable amin(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
+template <typename = void>
+Variable amin(const Variable& x, const Dims& dims, Keepdim keep, Where where = Where::current()) {
+  return amin(x, dims, keep.keepdim, where);
+}
 Variable amin(const Variable& x, ReduceOptions options, Where where = Where::current());
 
 /// The extremes along dim and their indices (int64). The first of equal extremes is returned and
@@ -46,11 +61,29 @@ struct ValuesIndices {
   static constexpr int kParts = 2;
   Variable values, indices;
 
+  /// As of Python's tuple: max(x, 1)[0] has the values, max(x, 1)[1] the indices. Throws IndexError
+  /// for another number.
+  const Variable& operator[](int part) const {
+    if (part < 0 || part >= kParts) [[unlikely]]
+      fail_part(part);
+    return part == 0 ? values : indices;
+  }
   /// `std::tie(values, indices) = max(x, 1);`
   operator std::tuple<Variable&, Variable&>() { return {values, indices}; }
+
+ private:
+  [[noreturn, gnu::cold]] static void fail_part(int part);
 };
+std::ostream& operator<<(std::ostream& out, const ValuesIndices& both);
 ValuesIndices max(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
+inline ValuesIndices max(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
+  return max(x, dim, keep.keepdim, where);
+}
 ValuesIndices min(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
+inline ValuesIndices min(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
+  return min(x, dim, keep.keepdim, where);
+}
+/// Throw ArgumentError without .dim.
 ValuesIndices max(const Variable& x, AlongOptions options, Where where = Where::current());
 ValuesIndices min(const Variable& x, AlongOptions options, Where where = Where::current());
 /// Returns the extreme of all elements; same as amax and amin.
@@ -70,19 +103,43 @@ void min(const Variable&, T) {
 /// Returns the index (int64) of the first extreme, along dim or in the flattened tensor.
 Variable argmax(const Variable& x, std::optional<int> dim = {}, bool keepdim = false,
                 Where where = Where::current());
+inline Variable argmax(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
+  return argmax(x, dim, keep.keepdim, where);
+}
+/// Without .dim, of the flattened tensor. A template, so that argmax(x, {}) is not ambiguous.
+template <typename = void>
+Variable argmax(const Variable& x, AlongOptions options, Where where = Where::current()) {
+  return argmax(x, options.dim, options.keepdim, where);
+}
 Variable argmin(const Variable& x, std::optional<int> dim = {}, bool keepdim = false,
                 Where where = Where::current());
+inline Variable argmin(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
+  return argmin(x, dim, keep.keepdim, where);
+}
+/// Without .dim, of the flattened tensor.
+template <typename = void>
+Variable argmin(const Variable& x, AlongOptions options, Where where = Where::current()) {
+  return argmin(x, options.dim, options.keepdim, where);
+}
 
 /// Returns whether any or all elements are nonzero (bool).
 Variable any(const Variable& x, Where where = Where::current());
 template <typename = void>
 Variable any(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
+template <typename = void>
+Variable any(const Variable& x, const Dims& dims, Keepdim keep, Where where = Where::current()) {
+  return any(x, dims, keep.keepdim, where);
+}
 Variable any(const Variable& x, ReduceOptions options, Where where = Where::current());
 Variable all(const Variable& x, Where where = Where::current());
 template <typename = void>
 Variable all(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
+template <typename = void>
+Variable all(const Variable& x, const Dims& dims, Keepdim keep, Where where = Where::current()) {
+  return all(x, dims, keep.keepdim, where);
+}
 Variable all(const Variable& x, ReduceOptions options, Where where = Where::current());
 
 namespace kernels {

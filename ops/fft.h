@@ -55,20 +55,24 @@ Variable irfft(const Variable& x, Options options = {}, Where where = Where::cur
 
 /// fft(x, 64, -1): length and dimension by position, as for the three others.
 template <std::integral N>
-Variable fft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward) {
-  return fft(x, Options{int64_t(n), dim, norm});
+Variable fft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+             Where where = Where::current()) {
+  return fft(x, Options{int64_t(n), dim, norm}, where);
 }
 template <std::integral N>
-Variable ifft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward) {
-  return ifft(x, Options{int64_t(n), dim, norm});
+Variable ifft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+              Where where = Where::current()) {
+  return ifft(x, Options{int64_t(n), dim, norm}, where);
 }
 template <std::integral N>
-Variable rfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward) {
-  return rfft(x, Options{int64_t(n), dim, norm});
+Variable rfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+              Where where = Where::current()) {
+  return rfft(x, Options{int64_t(n), dim, norm}, where);
 }
 template <std::integral N>
-Variable irfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward) {
-  return irfft(x, Options{int64_t(n), dim, norm});
+Variable irfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+               Where where = Where::current()) {
+  return irfft(x, Options{int64_t(n), dim, norm}, where);
 }
 
 struct Options2d {

@@ -80,10 +80,10 @@ struct BCEOptions {
   Variable weight = {};
   Reduction reduction = Reduction::kMean;
 };
-template <std::derived_from<BCEOptions> Options>
-Variable binary_cross_entropy(const Variable& x, const Variable& target, const Options& given,
+/// A template, so that {} is a Variable.
+template <typename = void>
+Variable binary_cross_entropy(const Variable& x, const Variable& target, const BCEOptions& options,
                               Where where = Where::current()) {
-  const BCEOptions& options = given;
   return binary_cross_entropy(x, target, options.weight, options.reduction, where);
 }
 

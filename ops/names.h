@@ -50,6 +50,7 @@ Variable stddev(const Variable& x, const Dims& dims, B unbiased, bool keepdim = 
   return std(x, dims, VarOptions{.correction = unbiased, .keepdim = keepdim}, where);
 }
 
+inline bool is_floating_point(const Variable& x) { return x.is_floating_point(); }
 /// Returns x without history; x.detach(). Keras calls it stop_gradient.
 inline Variable detach(const Variable& x) { return x.detach(); }
 inline Variable stop_gradient(const Variable& x) { return x.detach(); }

@@ -145,7 +145,15 @@ Variable ldexp(const Operand& a, const Operand& b) {
   const CallLine line(a.where);
   const DType dtype = float_dtype("ldexp", a, b);
   const auto [x, exponent] = Pair("ldexp", a, b, dtype);
-  return x * exp2(exponent);
+  // 2^largest and 2^-largest are normal numbers. Three such factors lead from the smallest number
+  // beyond the largest. The largest factor comes last, so that a result is rounded once.
+  const double largest = dtype == f64 ? 1022 : dtype == f16 ? 14 : 126;
+  const auto within = [&](const Variable& e) {
+    return clamp(e, {.min = -largest, .max = largest});
+  };
+  const Variable first = within(exponent), rest = exponent - first;
+  const Variable second = within(rest), third = within(rest - second);
+  return x * exp2(third) * exp2(second) * exp2(first);
 }
 
 Variable float_power(const Operand& a, const Operand& b) {

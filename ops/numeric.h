@@ -18,7 +18,7 @@ Variable fmin(const Operand& a, const Operand& b);
 Variable copysign(const Operand& a, const Operand& b);
 /// Returns whether the sign is negative, also for -0 (bool). The sign of NaN is positive.
 Variable signbit(const Variable& x, Where where = Where::current());
-/// Returns a * 2^b.
+/// Returns a * 2^b, without overflow of 2^b: ldexp(0, 2000) is 0.
 Variable ldexp(const Operand& a, const Operand& b);
 /// Returns a^b, computed in float64.
 Variable float_power(const Operand& a, const Operand& b);

@@ -10,6 +10,7 @@
 #include "ops/catalog.h"
 #include "ops/internal/dtype_argument.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/pointwise_kernels.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -22,6 +23,7 @@ constinit decltype(prod) prod{"prod"};
 constinit decltype(var) var{"var"};
 constinit decltype(norm) norm{"norm"};
 constinit decltype(cumsum) cumsum{"cumsum"}, logsumexp{"logsumexp"};
+constinit decltype(logsumexp_backward) logsumexp_backward{"logsumexp_backward"};
 
 }  // namespace kernels
 
@@ -210,6 +212,13 @@ struct LogSumExp {
     const Variable finite = where(eq(y, -std::numeric_limits<double>::infinity()), 0.0, y);
     return exp(x() - finite) * extent.keep(dy);
   }
+  Tensor kernel_backward(const Tensor& dy) const {
+    const Tensor x = this->x.value();
+    const auto kept = [&](const Tensor& of) { return extent.keep(Variable(of)).value(); };
+    Tensor dx = x.empty_like(x.shape());
+    kernels::logsumexp_backward(kept(dy), x, kept(y.value()), dx);
+    return dx;
+  }
 
  private:
   /// The shape [outer, count, inner] of a contiguous x whose reduced dimensions lie together.
@@ -228,8 +237,9 @@ struct LogSumExp {
   }
 };
 
-double divisor_of(const Extent& extent, int correction) {
-  return double(std::max<int64_t>(extent.count - correction, 0));
+double divisor_of(const Extent& extent, const VarOptions& options) {
+  const int correction = options.unbiased ? int(*options.unbiased) : options.correction;
+  return double(std::max<int64_t>(extent.count - int64_t(correction), 0));
 }
 
 }  // namespace
@@ -275,7 +285,7 @@ Variable var(const Variable& x, VarOptions options, Where where) {
 Variable detail::var_over(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const ErrorLine line(where);
   const Extent extent{"var", x.shape(), dims, options.keepdim};
-  return apply(Var{extent, divisor_of(extent, options.correction), false}, where, x);
+  return apply(Var{extent, divisor_of(extent, options), false}, where, x);
 }
 Variable std(const Variable& x, VarOptions options, Where where) {
   return std(x, Dims{}, options, where);
@@ -283,7 +293,7 @@ Variable std(const Variable& x, VarOptions options, Where where) {
 Variable detail::std_over(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const ErrorLine line(where);
   const Extent extent{"std", x.shape(), dims, options.keepdim};
-  return apply(Var{extent, divisor_of(extent, options.correction), true}, where, x);
+  return apply(Var{extent, divisor_of(extent, options), true}, where, x);
 }
 
 Variable prod(const Variable& x, Where where) {
@@ -297,7 +307,12 @@ Variable prod(const Variable& x, int dim, bool keepdim, Where where) {
   return apply_wide(Prod{{Prod::kName, x.shape(), {dim}, keepdim}, dim}, where, x);
 }
 Variable prod(const Variable& x, AlongOptions options, Where where) {
-  return prod(x, options.dim, options.keepdim, where);
+  if (options.dim) return prod(x, *options.dim, options.keepdim, where);
+  const Variable all = prod(x, where);
+  if (!options.keepdim) return all;
+  Shape ones;
+  for (int i = 0; i < x.rank(); ++i) ones.push_back(1);
+  return reshape(all, ones, where);
 }
 
 template <typename>

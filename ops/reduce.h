@@ -21,6 +21,10 @@ Variable sum(const Variable& x, Where where = Where::current());
 template <typename = void>
 Variable sum(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
+template <typename = void>
+Variable sum(const Variable& x, const Dims& dims, Keepdim keep, Where where = Where::current()) {
+  return sum(x, dims, keep.keepdim, where);
+}
 Variable sum(const Variable& x, ReduceOptions options, Where where = Where::current());
 /// The sum in the given dtype, to which x is converted first.
 template <std::same_as<DType> D>
@@ -40,6 +44,10 @@ Variable mean(const Variable& x, Where where = Where::current());
 template <typename = void>
 Variable mean(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
+template <typename = void>
+Variable mean(const Variable& x, const Dims& dims, Keepdim keep, Where where = Where::current()) {
+  return mean(x, dims, keep.keepdim, where);
+}
 Variable mean(const Variable& x, ReduceOptions options, Where where = Where::current());
 template <std::same_as<DType> D>
 Variable mean(const Variable& x, D dtype, Where where = Where::current()) {
@@ -52,8 +60,9 @@ Variable mean(const Variable& x, const Dims& dims, bool keepdim, D dtype,
 }
 
 struct VarOptions {
-  ByName by_name = {};  // var(x, {0}) is along dimension 0
-  int correction = 1;   // the divisor is n - correction: 1 unbiased, 0 population variance
+  ByName by_name = {};                // var(x, {0}) is along dimension 0
+  std::optional<bool> unbiased = {};  // false: correction 0, true: correction 1
+  int correction = 1;  // the divisor is n - correction: 1 unbiased, 0 population variance
   bool keepdim = false;
 };
 namespace detail {
@@ -90,12 +99,21 @@ Variable var(const Variable& x, const Dims& dims, B unbiased, bool keepdim = fal
 /// Returns the product; 1 for no elements. The gradient is exact for any number of zeros.
 Variable prod(const Variable& x, Where where = Where::current());
 Variable prod(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
+inline Variable prod(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
+  return prod(x, dim, keep.keepdim, where);
+}
+/// Over all dimensions without .dim.
 Variable prod(const Variable& x, AlongOptions options, Where where = Where::current());
 
 /// Returns log(sum(exp(x))), computed after subtracting the maximum so that it never overflows.
 template <typename = void>
 Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim = false,
                    Where where = Where::current());
+template <typename = void>
+Variable logsumexp(const Variable& x, const Dims& dims, Keepdim keep,
+                   Where where = Where::current()) {
+  return logsumexp(x, dims, keep.keepdim, where);
+}
 Variable logsumexp(const Variable& x, ReduceOptions options, Where where = Where::current());
 
 struct NormOptions {
@@ -110,6 +128,10 @@ struct NormOptions {
 Variable norm(const Variable& x, double p = 2.0, Where where = Where::current());
 Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
+inline Variable norm(const Variable& x, double p, const Dims& dims, Keepdim keep,
+                     Where where = Where::current()) {
+  return norm(x, p, dims, keep.keepdim, where);
+}
 Variable norm(const Variable& x, NormOptions options, Where where = Where::current());
 
 /// Returns the cumulative sum along dim.

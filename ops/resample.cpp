@@ -118,17 +118,23 @@ struct Resizing {
   Resizing(const Shape& x, const InterpolateOptions& o) {
     constexpr std::string_view kName = "interpolate";
     const int dims = x.rank() - 2;
-    if (o.size.empty() == !o.scale_factor)
+    const std::vector<double>& factors = o.scale_factor;
+    if (o.size.empty() == factors.empty())
       fail<ArgumentError>(kName, ": one of size and scale_factor wanted");
     if (o.size.size() > 1 && int(o.size.size()) != dims)
       fail<ArgumentError>(kName, ": ", o.size.size(), " sizes for ", dims, " dimensions of ", x);
-    if (o.scale_factor && !(*o.scale_factor > 0 && *o.scale_factor < 0x1p31))
-      fail<ArgumentError>(kName, ": scale_factor must be positive: ", *o.scale_factor);
+    if (factors.size() > 1 && int(factors.size()) != dims)
+      fail<ArgumentError>(kName, ": ", factors.size(), " factors for ", dims, " dimensions of ", x);
+    for (const double factor : factors)
+      if (!(factor > 0 && factor < 0x1p31))
+        fail<ArgumentError>(kName, ": scale_factor must be positive: ", factor);
     for (int i = 0; i < dims; ++i) {
       const int64_t in = x[2 + i];
-      const int64_t out = o.scale_factor       ? int64_t(std::floor(double(in) * *o.scale_factor))
-                          : o.size.size() == 1 ? o.size[0]
-                                               : o.size[size_t(i)];
+      // One number stands for all dimensions.
+      const auto of_dim = [i](const auto& all) { return all[all.size() == 1 ? 0 : size_t(i)]; };
+      const double factor = factors.empty() ? 0 : of_dim(factors);
+      const int64_t out =
+          factors.empty() ? of_dim(o.size) : int64_t(std::floor(double(in) * factor));
       if (in < 1 || out < 1)
         fail<ShapeError>(kName, ": sizes must be positive: from ", in, " to ", out, " in dim ",
                          2 + i, " of ", x);
@@ -136,9 +142,9 @@ struct Resizing {
         fail<ShapeError>(kName, ": sizes must be below 2^31: from ", in, " to ", out, " in dim ",
                          2 + i, " of ", x);
       sizes.push_back(out);
-      const bool given = o.scale_factor && !o.recompute_scale_factor;
+      const bool given = !factors.empty() && !o.recompute_scale_factor;
       scales.push_back(o.align_corners ? (out > 1 ? double(in - 1) / double(out - 1) : 0.0)
-                       : given         ? 1 / *o.scale_factor
+                       : given         ? 1 / factor
                                        : double(in) / double(out));
     }
   }

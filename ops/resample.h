@@ -39,15 +39,23 @@ struct OutputSize : std::vector<int64_t> {
   OutputSize(std::vector<int64_t> sizes) : vector(std::move(sizes)) {}
 };
 
+/// One factor for all dimensions, or one for each: 2.0, {2.0, 1.5}. Empty: none.
+struct ScaleFactors : std::vector<double> {
+  ScaleFactors() = default;
+  ScaleFactors(double all) : vector{all} {}
+  ScaleFactors(std::initializer_list<double> factors) : vector(factors) {}
+  ScaleFactors(std::vector<double> factors) : vector(std::move(factors)) {}
+};
+
 struct InterpolateOptions {
   OutputSize size = {};
-  std::optional<double> scale_factor = {};  // instead of size: floor(input size * factor)
+  ScaleFactors scale_factor = {};  // instead of size: floor(input size * factor)
   Choice<SampleMode> mode = SampleMode::kNearest;
   bool align_corners = false;           // applies to kLinear and kCubic
   bool recompute_scale_factor = false;  // recompute the scale from the rounded sizes
 };
 /// Resizes x [n, c, ...] with one to three spatial dimensions. Throws ArgumentError unless exactly
-/// one of size and scale_factor is given and positive.
+/// one of size and scale_factor is given and positive, with one number or one for each of them.
 Variable interpolate(const Variable& x, InterpolateOptions options, Where where = Where::current());
 
 /// Returns the sampling grid of an affine map, for grid_sample: theta [n, 2, 3] and size

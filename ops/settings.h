@@ -11,6 +11,12 @@ namespace tapegrad {
 /// promote() by PyTorch's name, and the dtype of an op of both.
 inline DType promote_types(DType a, DType b) { return promote(a, b); }
 DType result_type(const Operand& a, const Operand& b);
+/// Returns whether PyTorch casts in place from one dtype to the other: not from a float type to an
+/// integer type, and not to bool from another type.
+inline bool can_cast(DType from, DType to) {
+  if (to == boolean) return from == boolean;
+  return !is_float(from) || is_float(to);
+}
 inline DType get_default_dtype() { return default_dtype(); }
 /// The numbers of a float type: `x.masked_fill(mask, finfo(x.dtype()).min)`.
 struct FloatInfo {

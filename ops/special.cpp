@@ -18,7 +18,7 @@ constinit Unary sinh{"sinh"}, cosh{"cosh"}, asin{"asin"}, acos{"acos"}, atan{"at
 constinit Unary asinh{"asinh"}, acosh{"acosh"}, atanh{"atanh"};
 constinit Unary erfc{"erfc"}, erfinv{"erfinv"}, lgamma{"lgamma"}, digamma{"digamma"}, sinc{"sinc"};
 constinit Unary frac{"frac"};
-constinit Binary gamma_slope{"gamma_slope"};
+constinit Binary gamma_slope{"gamma_slope"}, gamma_cdf{"gamma_cdf"};
 constinit decltype(polygamma) polygamma{"polygamma"};
 constinit decltype(nan_to_num) nan_to_num{"nan_to_num"};
 

@@ -402,7 +402,11 @@ std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim, Where wh
   dim = normalize_dim("chunk", dim, x.rank());
   if (chunks < 1) fail<ArgumentError>("chunk: ", chunks, " chunks");
   const int64_t size = x.shape()[dim];
-  return split(x, size == 0 ? 1 : (size - 1) / chunks + 1, dim, where);
+  // As in PyTorch, a dimension of size 0 has `chunks` pieces of size 0.
+  if (size == 0 && chunks > 1 << 20)
+    fail<ArgumentError>("chunk: ", chunks, " chunks of a dimension of size 0");
+  if (size == 0) return split(x, std::vector<int64_t>(size_t(chunks), 0), dim, where);
+  return split(x, (size - 1) / chunks + 1, dim, where);
 }
 
 void catalog_view(Catalog& catalog) {

@@ -60,7 +60,8 @@ std::vector<Variable> split(const Variable& x, int64_t size, int dim = 0,
 std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim = 0,
                             Where where = Where::current());
 /// Splits x along dim into at most `chunks` pieces of equal size, of which the last may be smaller.
-/// Returns views.
+/// A dimension of size 0 gives `chunks` pieces of size 0, as in PyTorch; ArgumentError for more
+/// than 2^20 of them. Returns views.
 std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim = 0,
                             Where where = Where::current());
 

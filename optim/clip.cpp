@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 
 #include "core/autograd/internal/capture.h"
 #include "core/tape/recording.h"
@@ -58,8 +59,19 @@ Variable total_norm(const Runs& runs, double norm_type, bool together) {
 
 }  // namespace
 
-double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, double norm_type,
-                       bool error_if_nonfinite) {
+GradientNorm::operator Variable() const {
+  if (unread_.defined()) return unread_.to(default_dtype());
+  return Variable(Tensor::full({}, value_, default_dtype()));
+}
+std::ostream& operator<<(std::ostream& out, const GradientNorm& norm) { return out << norm.item(); }
+
+GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double max_norm, double norm_type,
+                             bool error_if_nonfinite) {
+  return detail::clip_grad_norm(params, max_norm, norm_type, error_if_nonfinite,
+                                /*reads_norm=*/true);
+}
+GradientNorm detail::clip_grad_norm(const std::vector<Variable>& params, double max_norm,
+                                    double norm_type, bool error_if_nonfinite, bool reads_norm) {
   if (!(norm_type > 0))
     fail<ArgumentError>("clip_grad_norm_: norm_type is ", norm_type, ", not > 0");
   if (!(max_norm >= 0))
@@ -68,14 +80,15 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
   const Runs runs = detail::gradient_runs(params);
   const bool together = are_together(runs, norm_type);
   const Variable total = total_norm(runs, norm_type, together);
-  if (!total.defined()) return 0;
+  if (!total.defined()) return {};
   // While a step is recorded, the host must not read the norm. The factor, which is at most 1, is
   // then applied in any case.
-  const bool waits = error_if_nonfinite || Capture::current() == nullptr;
+  const bool waits = error_if_nonfinite ||
+                     (Capture::current() == nullptr && (reads_norm || total.device() == cpu));
   const double size = waits ? total.item() : NAN;
   if (error_if_nonfinite && !std::isfinite(size))
     fail<ArgumentError>("clip_grad_norm_: the norm of the gradients is ", size);
-  if (waits && max_norm / (size + 1e-6) >= 1) return size;
+  if (waits && max_norm / (size + 1e-6) >= 1) return {size};
   const Variable scale = minimum(max_norm / (total + 1e-6), 1.0);
   for (const detail::GradientRun& run : runs) {
     if (together) {
@@ -85,7 +98,7 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
       for (Variable grad : run.grads) mul_(grad, scale.to(grad.device()));
     }
   }
-  return size;
+  return waits ? GradientNorm(size) : GradientNorm(total);
 }
 
 void clip_grad_value_(const std::vector<Variable>& params, double clip_value) {

@@ -1,19 +1,48 @@
 // Gradient clipping, to be called between backward() and step().
 #pragma once
 
+#include <iosfwd>
+
 #include "optim/optimizer.h"
 
 namespace tapegrad::optim {
+
+/// A norm of gradients: a number as in libtorch, and a tensor of one element as in PyTorch.
+class GradientNorm {
+ public:
+  GradientNorm(double value = 0) : value_(value) {}
+  /// A norm that the host has not read, because a step is being captured.
+  explicit GradientNorm(const Variable& unread) : unread_(unread) {}
+
+  operator double() const { return item(); }
+  operator Variable() const;  // of the default dtype
+  double item() const { return unread_.defined() ? unread_.item() : value_; }
+  template <typename T>
+  T item() const {
+    return T(item());
+  }
+
+ private:
+  double value_ = 0;
+  Variable unread_;
+};
+std::ostream& operator<<(std::ostream& out, const GradientNorm& norm);
+
+namespace detail {
+/// clip_grad_norm_(). Unless `reads_norm`, it does not wait for a GPU, and the result is NaN there.
+GradientNorm clip_grad_norm(const std::vector<Variable>& params, double max_norm, double norm_type,
+                            bool error_if_nonfinite, bool reads_norm);
+}  // namespace detail
 
 /// Scales all gradients by min(1, max_norm / (norm + 1e-6)), where norm is the p-norm of all
 /// gradients as one vector. Returns the norm before scaling. norm_type may be infinity. Parameters
 /// without a gradient are ignored. If error_if_nonfinite is set and the norm is not finite, throws
 /// ArgumentError and changes nothing.
-double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, double norm_type = 2.0,
-                       bool error_if_nonfinite = false);
+GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double max_norm,
+                             double norm_type = 2.0, bool error_if_nonfinite = false);
 template <HasParameters Model>
-double clip_grad_norm_(const Model& model, double max_norm, double norm_type = 2.0,
-                       bool error_if_nonfinite = false) {
+GradientNorm clip_grad_norm_(const Model& model, double max_norm, double norm_type = 2.0,
+                             bool error_if_nonfinite = false) {
   return clip_grad_norm_(model.parameters(), max_norm, norm_type, error_if_nonfinite);
 }
 
@@ -30,8 +59,12 @@ void clip_grad_value_(const Model& model, double clip_value) {
 namespace tapegrad {
 using optim::clip_grad_norm_;
 using optim::clip_grad_value_;
-namespace nn::utils {
+namespace nn {
 using optim::clip_grad_norm_;
 using optim::clip_grad_value_;
-}  // namespace nn::utils
+namespace utils {
+using optim::clip_grad_norm_;
+using optim::clip_grad_value_;
+}  // namespace utils
+}  // namespace nn
 }  // namespace tapegrad

@@ -21,10 +21,11 @@ struct WarmupOptions {
 /// Step and save only the WarmupLR; the other scheduler has no state of its own.
 class WarmupLR final : public Scheduler {
  public:
-  WarmupLR(Optimizer& optimizer, Scheduler& after, WarmupOptions options);
+  WarmupLR(const OptimizerHere& optimizer, Scheduler& after, WarmupOptions options);
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   Scheduler& after_;
   WarmupOptions options_;
 };
@@ -37,20 +38,22 @@ class WarmupLR final : public Scheduler {
 ///   optim::SequentialLR schedule(opt, {warmup, cosine}, {10});
 class SequentialLR final : public Scheduler {
  public:
-  SequentialLR(Optimizer& optimizer, std::vector<Scheduler*> schedulers,
+  SequentialLR(const OptimizerHere& optimizer, std::vector<Scheduler*> schedulers,
                std::vector<int64_t> milestones);
-  SequentialLR(Optimizer& optimizer,
+  SequentialLR(const OptimizerHere& optimizer,
                std::initializer_list<std::reference_wrapper<Scheduler>> schedulers,
                std::vector<int64_t> milestones);
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   std::vector<Scheduler*> schedulers_;
   std::vector<int64_t> milestones_;
 };
 
 /// Runs schedulers of one optimizer at once: each takes the rate of the scheduler before it for its
-/// initial rate. Step and save only the ChainedScheduler:
+/// initial rate, except those that set the rate of their formula in any case (optim/scheduler.h).
+/// Step and save only the ChainedScheduler:
 ///
 ///   optim::ConstantLR warmup(opt, 0.1, 20);
 ///   optim::ExponentialLR decay(opt, 0.9);
@@ -58,12 +61,14 @@ class SequentialLR final : public Scheduler {
 class ChainedScheduler final : public Scheduler {
  public:
   /// Throws ArgumentError for an empty list and for schedulers of different optimizers.
-  explicit ChainedScheduler(std::vector<Scheduler*> schedulers);
-  explicit ChainedScheduler(std::initializer_list<std::reference_wrapper<Scheduler>> schedulers);
+  explicit ChainedScheduler(std::vector<Scheduler*> schedulers, Where where = Where::current());
+  explicit ChainedScheduler(std::initializer_list<std::reference_wrapper<Scheduler>> schedulers,
+                            Where where = Where::current());
 
  private:
-  static Optimizer& optimizer_of(const std::vector<Scheduler*>& schedulers);
+  static OptimizerHere optimizer_of(const std::vector<Scheduler*>& schedulers, Where where);
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
 
   std::vector<Scheduler*> schedulers_;
 };

@@ -73,6 +73,8 @@ LBFGS::LBFGS(Params params, LBFGSOptions options)
                         "\", not \"\" or \"strong_wolfe\"");
 }
 LBFGS::~LBFGS() = default;
+LBFGS::LBFGS(LBFGS&&) noexcept = default;
+LBFGS& LBFGS::operator=(LBFGS&&) noexcept = default;
 
 void LBFGS::update(const Group&, const ParamUpdates&, const StepGuard&) {
   fail<ArgumentError>(

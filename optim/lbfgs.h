@@ -37,6 +37,8 @@ class LBFGS final : public Optimizer {
   LBFGS(Params params, Rate auto lr, int64_t max_iter = 20)
       : LBFGS(std::move(params), LBFGSOptions{.lr = double(lr), .max_iter = max_iter}) {}
   ~LBFGS() override;
+  LBFGS(LBFGS&&) noexcept;
+  LBFGS& operator=(LBFGS&&) noexcept;
 
   using Optimizer::step;
   /// Returns the loss before the step.

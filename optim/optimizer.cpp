@@ -57,11 +57,47 @@ Params::Params(std::initializer_list<ParamGroup> groups, Where where)
 Params::Params(Params&&) noexcept = default;
 Params::~Params() = default;
 
-Optimizer::~Optimizer() = default;
+Optimizer::~Optimizer() {
+  if (self_) *self_ = nullptr;
+}
+Optimizer::Optimizer(Optimizer&& other) noexcept { *this = std::move(other); }
+Optimizer& Optimizer::operator=(Optimizer&& other) noexcept {
+  if (this == &other) return *this;
+  if (self_) *self_ = nullptr;
+  self_ = std::move(other.self_);
+  if (self_) *self_ = this;
+  kind_ = other.kind_;
+  where_ = other.where_;
+  options_of_groups_ = std::move(other.options_of_groups_);
+  id_ = std::exchange(other.id_, next_id.fetch_add(1, std::memory_order_relaxed));
+  lr_ = other.lr_;
+  weight_decay_ = other.weight_decay_;
+  groups_ = std::exchange(other.groups_, {});
+  skipped_ = std::exchange(other.skipped_, {});
+  has_guarded_ = std::exchange(other.has_guarded_, false);
+  return *this;
+}
+
+OptimizerHere::OptimizerHere(Optimizer& optimizer, Where where)
+    : self_(optimizer.self_), where_(where) {
+  const ErrorLine line(where);
+  if (!self_) fail<ArgumentError>(optimizer.kind(), ": a scheduler of an optimizer that was moved");
+}
+OptimizerHere::OptimizerHere(const OptimizerHere&) = default;
+OptimizerHere::~OptimizerHere() = default;
+
+Optimizer& OptimizerHere::get() const {
+  if (*self_ == nullptr) {
+    const ErrorLine line(where_);
+    fail<ArgumentError>("scheduler: the optimizer no longer exists");
+  }
+  return **self_;
+}
 
 Optimizer::Optimizer(std::string_view kind, Params params, double lr, double weight_decay,
                      std::initializer_list<std::string_view> options)
-    : kind_(kind),
+    : self_(std::make_shared<Optimizer*>(this)),
+      kind_(kind),
       where_(params.where()),
       options_of_groups_(options),
       id_(next_id.fetch_add(1, std::memory_order_relaxed)),
@@ -178,6 +214,8 @@ void Optimizer::prepare_state(const Group& group, Slot& slot) {
 }
 
 void Optimizer::step() {
+  if (groups_.empty()) [[unlikely]]
+    fail<ArgumentError>(kind_, ": a step of an optimizer that was moved to another variable");
   settle();
   make_steps({});
 }
@@ -277,9 +315,9 @@ void Optimizer::make_steps(const StepGuard& guard) {
     StepGuard guard;
     std::vector<Run> runs;
   };
-  const auto count = [this](Slot& slot, const StepGuard& guard) {
+  const auto count = [](Optimizer& optimizer, Slot& slot, const StepGuard& guard) {
     ++slot.steps;
-    if (guard.found_inf) slot.guarded = has_guarded_ = true;
+    if (guard.found_inf) slot.guarded = optimizer.has_guarded_ = true;
   };
   for (Group& group : groups_)
     for (Slot& slot : group.slots)
@@ -288,18 +326,21 @@ void Optimizer::make_steps(const StepGuard& guard) {
   std::shared_ptr<Recorded> recorded;
   if (Capture* capture = Capture::current()) {
     recorded = std::make_shared<Recorded>(Recorded{guard, {}});
-    capture->on_setting([this, groups = groups_.size()] { return groups_.size() == groups; });
-    capture->before_replay([this, recorded, count] {
+    capture->on_setting([self = self_, groups = groups_.size()] {
+      return *self != nullptr && (*self)->groups_.size() == groups;
+    });
+    capture->before_replay([self = self_, recorded, count] {
+      Optimizer& optimizer = **self;  // exists, because on_setting() has asked
       for (const Run& run : recorded->runs) {
-        Group& group = groups_[run.group];
+        Group& group = optimizer.groups_[run.group];
         ParamUpdates params;
         for (const size_t s : run.slots) {
           Slot& slot = group.slots[s];
-          count(slot, recorded->guard);
+          count(optimizer, slot, recorded->guard);
           const Tensor& param = slot.param.value();
           params.list.push_back({param, param, slot.state, slot.steps});
         }
-        update(group, params, recorded->guard);
+        optimizer.update(group, params, recorded->guard);
       }
     });
   }
@@ -320,7 +361,7 @@ void Optimizer::make_steps(const StepGuard& guard) {
       Tensor& param = slot.param.writable();
       if (!params.list[i].param.shares_storage(param)) kernels::copy(params.list[i].param, param);
       param.storage().bump_version();
-      if (!recorded) count(slot, guard);
+      if (!recorded) count(*this, slot, guard);
     }
     if (recorded) recorded->runs.push_back(run);
   }
@@ -349,6 +390,7 @@ void Optimizer::set_lr(int64_t group, double lr) {
 }
 void Optimizer::schedule_lr(size_t group, double lr) {
   check_range(kind_, "lr", lr, 0, kNoLimit);
+  StepObserver::tell_host_change("sets a learning rate");
   groups_[group].lr = lr;
 }
 double Optimizer::lr(int64_t group) const {
@@ -361,6 +403,7 @@ void Optimizer::set_weight_decay(int64_t group, double weight_decay) {
   if (group < 0 || group >= group_count())
     fail<IndexError>(kind_, ": no group ", group, " among ", group_count());
   check_range(kind_, "weight_decay", weight_decay, 0, kNoLimit);
+  StepObserver::tell_host_change("sets a weight decay");
   groups_[group].weight_decay = weight_decay;
 }
 double Optimizer::weight_decay(int64_t group) const {

@@ -13,12 +13,14 @@
 //                  {.lr = 0.01, .momentum = 0.9});
 //
 // An optimizer holds handles: the model may move to another device or dtype, and the optimizer's
-// state follows at the next step.
+// state follows at the next step. An optimizer itself may be moved, for example into a std::vector;
+// its schedulers and captured steps follow the optimizer to its new place.
 #pragma once
 
 #include <concepts>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -93,6 +95,9 @@ class GroupRate {
       : optimizer_(&optimizer), group_(group), kind_(kind) {}
   GroupRate(const GroupRate&) = default;
   operator double() const;
+  /// libtorch's group.lr() and group.lr(0.1).
+  double operator()() const { return *this; }
+  const GroupRate& operator()(double lr) const { return *this = lr; }
   const GroupRate& operator=(double lr) const;
   const GroupRate& operator=(const GroupRate& other) const { return *this = double(other); }
   const GroupRate& operator*=(double factor) const { return *this = *this * factor; }
@@ -110,6 +115,11 @@ struct OptimizerGroup {
 
   /// group["lr"] = 0.1, group["weight_decay"] = 0. Throws ArgumentError for another name.
   const GroupRate& operator[](std::string_view name) const;
+  // libtorch's group.options().set_lr(0.1).
+  OptimizerGroup& options() { return *this; }
+  bool has_options() const { return true; }
+  double get_lr() const { return lr; }
+  void set_lr(double rate) { lr = rate; }
 };
 
 /// zero_grad({.set_to_none = false})
@@ -123,6 +133,11 @@ class Optimizer {
   virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
+  /// Moves the parameters, the state and the id. A step of the optimizer that was moved from throws
+  /// ArgumentError. Assignment destroys the optimizer that was there before: its schedulers throw
+  /// ArgumentError at their next step.
+  Optimizer(Optimizer&& other) noexcept;
+  Optimizer& operator=(Optimizer&& other) noexcept;
 
   /// Updates every parameter that has a gradient, once. Not recorded. Frozen parameters have none
   /// and keep their values.
@@ -171,12 +186,13 @@ class Optimizer {
   struct Group {
     double lr, weight_decay;
     std::vector<Slot> slots;
-    ParamGroup own;     // options that the group was given; without the parameters
-    double initial_lr;  // the rate that the program gave, before schedulers changed it
+    ParamGroup own;             // options that the group was given; without the parameters
+    double initial_lr;          // the rate that the program gave, before schedulers changed it
+    bool is_scheduled = false;  // whether a scheduler of the group was constructed
   };
   /// The options of a group: the optimizer's, replaced by the group's own.
-  template <typename T>
-  static void replace(T& option, const std::optional<T>& own) {
+  template <typename T, typename U>
+  static void replace(T& option, const std::optional<U>& own) {
     if (own) option = *own;
   }
 
@@ -208,6 +224,8 @@ class Optimizer {
 
  private:
   friend class GradScaler;
+  friend class OptimizerHere;
+  friend class ReduceLROnPlateau;
   friend class Scheduler;
 
   void add_group(ParamGroup group);
@@ -234,6 +252,7 @@ class Optimizer {
   /// Subtracts skipped steps from the step counts. Waits for the device.
   void settle() const;
 
+  std::shared_ptr<Optimizer*> self_;  // where this object is; null when it is destroyed
   std::string kind_;
   Where where_;
   std::vector<std::string_view> options_of_groups_;
@@ -242,6 +261,23 @@ class Optimizer {
   mutable std::vector<Group> groups_;
   mutable Tensor skipped_;            // on the device: steps skipped since the last settle()
   mutable bool has_guarded_ = false;  // steps were made that may have been skipped
+};
+
+/// First constructor argument of schedulers: an optimizer, and the line of the program that names
+/// the optimizer, for errors.
+class OptimizerHere {
+ public:
+  OptimizerHere(Optimizer& optimizer, Where where = Where::current());
+  OptimizerHere(const OptimizerHere&);
+  ~OptimizerHere();
+
+  /// Throws ArgumentError if the optimizer no longer exists. Follows an optimizer that was moved.
+  Optimizer& get() const;
+  Where where() const { return where_; }
+
+ private:
+  std::shared_ptr<Optimizer*> self_;
+  Where where_;
 };
 
 /// Prints "Adam(2 parameters, lr=0.001)".

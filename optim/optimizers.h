@@ -8,12 +8,47 @@
 
 namespace tapegrad::optim {
 
+namespace detail {
+template <typename... T>
+constexpr bool refuse_chain() {
+  static_assert(
+      tapegrad::detail::kNever<T...>,
+      "optim::AdamWOptions(1e-3).weight_decay(0.1): type torch::optim::AdamWOptions(...), "
+      "or optim::AdamW(params, {.lr = 1e-3, .weight_decay = 0.1})");
+  return true;
+}
+}  // namespace detail
+
+/// A number of an optimizer's options. The call of a member, as in libtorch, is answered by the
+/// compiler with what to type.
+template <typename T>
+struct Setting {
+  constexpr Setting(T set) : value(set) {}
+  constexpr operator T() const { return value; }
+  constexpr Setting& operator*=(T factor) { return value *= factor, *this; }
+  constexpr Setting& operator/=(T divisor) { return value /= divisor, *this; }
+  template <typename... X>
+  auto operator()(const X&...) const {
+    static_assert(detail::refuse_chain<X...>());
+  }
+
+  T value;
+};
+struct Betas : std::pair<double, double> {
+  constexpr Betas(double beta1, double beta2) : pair(beta1, beta2) {}
+  constexpr Betas(std::pair<double, double> both) : pair(both) {}
+  template <typename T = double>
+  auto operator()(std::pair<T, T>) const {
+    static_assert(detail::refuse_chain<T>());
+  }
+};
+
 struct SGDOptions {
-  double lr = 1e-3;
-  double momentum = 0.0;
-  double dampening = 0.0;
-  double weight_decay = 0.0;
-  bool nesterov = false;  // requires momentum, and dampening 0
+  Setting<double> lr = 1e-3;
+  Setting<double> momentum = 0.0;
+  Setting<double> dampening = 0.0;
+  Setting<double> weight_decay = 0.0;
+  Setting<bool> nesterov = false;  // requires momentum, and dampening 0
 };
 /// Stochastic gradient descent. State: momentum_buffer. Without momentum and weight decay, a
 /// gradient of rows updates these rows alone; the other rows would not change.
@@ -36,11 +71,11 @@ class SGD final : public Optimizer {
 };
 
 struct AdamOptions {
-  double lr = 1e-3;
-  std::pair<double, double> betas = {0.9, 0.999};  // decay of the mean and of the mean square
-  double eps = 1e-8;
-  double weight_decay = 0.0;  // times the parameter, added to the gradient
-  bool amsgrad = false;
+  Setting<double> lr = 1e-3;
+  Betas betas = {0.9, 0.999};  // decay of the mean and of the mean square
+  Setting<double> eps = 1e-8;
+  Setting<double> weight_decay = 0.0;  // times the parameter, added to the gradient
+  Setting<bool> amsgrad = false;
 };
 /// State: exp_avg, exp_avg_sq; with amsgrad also max_exp_avg_sq.
 class Adam : public Optimizer {
@@ -65,11 +100,11 @@ class Adam : public Optimizer {
 };
 
 struct AdamWOptions {
-  double lr = 1e-3;
-  std::pair<double, double> betas = {0.9, 0.999};  // decay of the mean and of the mean square
-  double eps = 1e-8;
-  double weight_decay = 1e-2;  // times lr and the parameter, subtracted from the parameter
-  bool amsgrad = false;
+  Setting<double> lr = 1e-3;
+  Betas betas = {0.9, 0.999};  // decay of the mean and of the mean square
+  Setting<double> eps = 1e-8;
+  Setting<double> weight_decay = 1e-2;  // times lr and the parameter, subtracted from the parameter
+  Setting<bool> amsgrad = false;
 };
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
 class AdamW final : public Adam {
@@ -98,11 +133,11 @@ class SparseAdam final : public Adam {
 };
 
 struct AdagradOptions {
-  double lr = 1e-2;
-  double lr_decay = 0.0;  // the learning rate at step t is lr / (1 + (t - 1) lr_decay)
-  double weight_decay = 0.0;
-  double initial_accumulator_value = 0.0;
-  double eps = 1e-10;
+  Setting<double> lr = 1e-2;
+  Setting<double> lr_decay = 0.0;  // the learning rate at step t is lr / (1 + (t - 1) lr_decay)
+  Setting<double> weight_decay = 0.0;
+  Setting<double> initial_accumulator_value = 0.0;
+  Setting<double> eps = 1e-10;
 };
 /// State: sum. Without weight decay, a gradient of rows updates these rows alone; the other rows
 /// would not change.
@@ -123,12 +158,12 @@ class Adagrad final : public Optimizer {
 };
 
 struct RMSpropOptions {
-  double lr = 1e-2;
-  double alpha = 0.99;
-  double eps = 1e-8;
-  double weight_decay = 0.0;
-  double momentum = 0.0;
-  bool centered = false;
+  Setting<double> lr = 1e-2;
+  Setting<double> alpha = 0.99;
+  Setting<double> eps = 1e-8;
+  Setting<double> weight_decay = 0.0;
+  Setting<double> momentum = 0.0;
+  Setting<bool> centered = false;
 };
 /// State: square_avg; with centered also grad_avg; with momentum also momentum_buffer.
 class RMSprop final : public Optimizer {

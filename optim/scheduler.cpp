@@ -6,6 +6,7 @@
 #include <numbers>
 #include <utility>
 
+#include "core/tape/internal/call_line.h"
 #include "optim/internal/checks.h"
 
 namespace tapegrad::optim {
@@ -34,57 +35,74 @@ const Tensor& number_at(const TensorMap& state, const std::string& name) {
 
 }  // namespace
 
-Scheduler::Scheduler(Optimizer& optimizer)
-    : optimizer_(optimizer), bases_(rates_of(optimizer)), own_(bases_) {}
+Scheduler::Scheduler(const OptimizerHere& optimizer)
+    : bases_(rates_of(optimizer.get())),
+      optimizer_(optimizer),
+      initials_(initial_rates()),
+      own_(bases_) {}
 
 std::vector<double> Scheduler::initial_rates() const {
   std::vector<double> rates;
-  for (const Optimizer::Group& group : optimizer_.groups_) rates.push_back(group.initial_lr);
+  for (const Optimizer::Group& group : optimizer().groups_) rates.push_back(group.initial_lr);
   return rates;
 }
 
+void Scheduler::set_initial_rates(double rate, bool only_unscheduled) {
+  for (Optimizer::Group& group : optimizer().groups_)
+    if (!only_unscheduled || !group.is_scheduled) group.initial_lr = rate;
+}
+
 void Scheduler::set_rates(const std::vector<double>& own, const std::vector<double>& rates) {
-  for (const double rate : rates) check_range(optimizer_.kind(), "lr", rate, 0, kNoLimit);
-  for (size_t group = 0; group < rates.size(); ++group) optimizer_.schedule_lr(group, rates[group]);
+  Optimizer& to = optimizer();
+  for (const double rate : rates) check_range(to.kind(), "lr", rate, 0, kNoLimit);
+  for (size_t group = 0; group < rates.size(); ++group) to.schedule_lr(group, rates[group]);
   own_ = own;
 }
 
 void Scheduler::apply() {
-  if (is_absolute()) bases_ = initial_rates();
+  if (is_absolute()) bases_ = initials_;
   std::vector<double> rates;
   for (const double base : bases_) rates.push_back(rate(base, 0));
   set_rates(rates, rates);
+  for (Optimizer::Group& group : optimizer().groups_) group.is_scheduled = true;
+}
+
+double Scheduler::next(double now, double base, int64_t t) const {
+  const double offset = rate(0, t - 1), factor = rate(1, t - 1) - offset;
+  if (factor != 0) return rate(std::max(0.0, (now - offset) / factor), t);
+  const double rate_of_base = rate(base, t);
+  const bool has_ended = offset == 0 && rate_of_base == 0;
+  return has_ended ? now : rate_of_base;
+}
+
+double Scheduler::following(double now, double base, int64_t t) const {
+  return is_absolute() ? rate(base, t) : next(now, base, t);
 }
 
 void Scheduler::step() {
-  std::vector<double> bases = bases_, own, rates;
-  for (size_t group = 0; group < bases.size(); ++group) {
-    double& base = bases[group];
-    const double now = optimizer_.lr(int64_t(group));
-    bool has_ended = false;
-    if (now != own_[group] && !is_absolute()) {
-      // The rate is offset + factor * base, so another base would have led to the new rate.
-      const double offset = rate(0, steps_), factor = rate(1, steps_) - offset;
-      if (factor != 0) base = std::max(0.0, (now - offset) / factor);
-      has_ended = factor == 0 && offset == 0 && rate(base, steps_ + 1) == 0;
-    }
+  std::vector<double> own, rates;
+  for (size_t group = 0; group < bases_.size(); ++group) {
+    const double base = bases_[group], now = optimizer().lr(int64_t(group));
     own.push_back(rate(base, steps_ + 1));
-    rates.push_back(has_ended ? now : own.back());
+    const bool is_own = now == own_[group] && base == initials_[group];
+    rates.push_back(is_own ? own.back() : following(now, initials_[group], steps_ + 1));
   }
   set_rates(own, rates);
-  bases_ = std::move(bases);
   ++steps_;
 }
 
-std::vector<double> Scheduler::get_last_lr() const { return rates_of(optimizer_); }
+std::vector<double> Scheduler::get_last_lr() const { return rates_of(optimizer()); }
 
 TensorMap Scheduler::state_dict() const {
-  std::vector<double> rates = rates_of(optimizer_);
+  std::vector<double> rates = rates_of(optimizer());
   rates.resize(bases_.size());  // without groups that were added since
   const Shape groups{int64_t(bases_.size())};
-  return {{"step", Tensor::full({}, steps_, i64)},
-          {"base_lrs", Tensor::from<double>(bases_, groups)},
-          {"lrs", Tensor::from<double>(rates, groups)}};
+  TensorMap state{{"step", Tensor::full({}, steps_, i64)},
+                  {"base_lrs", Tensor::from<double>(bases_, groups)},
+                  {"lrs", Tensor::from<double>(rates, groups)}};
+  // The rates differ only beside a scheduler that was constructed before this one.
+  if (initials_ != bases_) state["initial_lrs"] = Tensor::from<double>(initials_, groups);
+  return state;
 }
 
 void Scheduler::load_state_dict(const TensorMap& state) {
@@ -103,14 +121,17 @@ void Scheduler::load_state_dict(const TensorMap& state) {
   const int64_t steps = number_at(state, "step").number().to<int64_t>();
   require_from("scheduler: load_state_dict", "step", steps, 0);
   std::vector<double> bases = rates_at("base_lrs"), own;
+  std::vector<double> initials = state.contains("initial_lrs") ? rates_at("initial_lrs") : bases;
   for (const double base : bases) own.push_back(rate(base, steps));
   set_rates(own, state.contains("lrs") ? rates_at("lrs") : own);  // older files have no "lrs"
   bases_ = std::move(bases);
+  initials_ = std::move(initials);
   steps_ = steps;
 }
 
-StepLR::StepLR(Optimizer& optimizer, StepLROptions options)
+StepLR::StepLR(const OptimizerHere& optimizer, StepLROptions options)
     : Scheduler(optimizer), options_(options) {
+  const ErrorLine line(optimizer.where());
   require_positive("StepLR", ".step_size", double(options.step_size));
   check_range("StepLR", "gamma", options.gamma, 0, kNoLimit);
   apply();
@@ -118,9 +139,13 @@ StepLR::StepLR(Optimizer& optimizer, StepLROptions options)
 double StepLR::rate(double base, int64_t t) const {
   return base * std::pow(options_.gamma, double(t / options_.step_size));
 }
+double StepLR::next(double now, double, int64_t t) const {
+  return t % options_.step_size == 0 ? now * options_.gamma : now;
+}
 
-MultiStepLR::MultiStepLR(Optimizer& optimizer, MultiStepLROptions options)
+MultiStepLR::MultiStepLR(const OptimizerHere& optimizer, MultiStepLROptions options)
     : Scheduler(optimizer), options_(std::move(options)) {
+  const ErrorLine line(optimizer.where());
   if (options_.milestones.empty()) fail<ArgumentError>("MultiStepLR: .milestones are empty");
   require_from("MultiStepLR", ".milestones[0]", options_.milestones.front(), 0);
   if (!std::is_sorted(options_.milestones.begin(), options_.milestones.end()))
@@ -133,18 +158,26 @@ double MultiStepLR::rate(double base, int64_t t) const {
   const auto passed = std::upper_bound(stones.begin(), stones.end(), t) - stones.begin();
   return base * std::pow(options_.gamma, double(passed));
 }
+double MultiStepLR::next(double now, double, int64_t t) const {
+  const auto& stones = options_.milestones;
+  return now * std::pow(options_.gamma, double(std::count(stones.begin(), stones.end(), t)));
+}
 
-ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma)
+ExponentialLR::ExponentialLR(const OptimizerHere& optimizer, double gamma)
     : Scheduler(optimizer), gamma_(gamma) {
+  const ErrorLine line(optimizer.where());
   check_range("ExponentialLR", "gamma", gamma, 0, kNoLimit);
   apply();
 }
 double ExponentialLR::rate(double base, int64_t t) const {
   return base * std::pow(gamma_, double(t));
 }
+double ExponentialLR::next(double now, double, int64_t) const { return now * gamma_; }
 
-CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROptions options)
+CosineAnnealingLR::CosineAnnealingLR(const OptimizerHere& optimizer,
+                                     CosineAnnealingLROptions options)
     : Scheduler(optimizer), options_(options) {
+  const ErrorLine line(optimizer.where());
   require_positive("CosineAnnealingLR", ".T_max", double(options.T_max));
   check_range("CosineAnnealingLR", "eta_min", options.eta_min, 0, kNoLimit);
   apply();
@@ -152,9 +185,18 @@ CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROpti
 double CosineAnnealingLR::rate(double base, int64_t t) const {
   return cosine(base, options_.eta_min, double(t) / double(options_.T_max));
 }
+double CosineAnnealingLR::next(double now, double base, int64_t t) const {
+  const double step = std::numbers::pi / double(options_.T_max), low = options_.eta_min;
+  const bool was_lowest =
+      (t - 1) % options_.T_max == 0 && (t - 1) / options_.T_max % 2 == 1;  // 2 T_max may overflow
+  if (was_lowest) return now + (base - low) * (1 - std::cos(step)) / 2;
+  const double ratio = (1 + std::cos(step * double(t))) / (1 + std::cos(step * double(t - 1)));
+  return std::max(0.0, low + (now - low) * ratio);
+}
 
-LinearLR::LinearLR(Optimizer& optimizer, LinearLROptions options)
+LinearLR::LinearLR(const OptimizerHere& optimizer, LinearLROptions options)
     : Scheduler(optimizer), options_(options) {
+  const ErrorLine line(optimizer.where());
   require_positive("LinearLR", ".total_iters", double(options.total_iters));
   check_range("LinearLR", "start_factor", options.start_factor, 0, 1.0000001);
   check_range("LinearLR", "end_factor", options.end_factor, 0, 1.0000001);
@@ -164,14 +206,21 @@ double LinearLR::rate(double base, int64_t t) const {
   const double share = std::min(1.0, double(t) / double(options_.total_iters));
   return base * (options_.start_factor + (options_.end_factor - options_.start_factor) * share);
 }
+double LinearLR::next(double now, double base, int64_t t) const {
+  if (t > options_.total_iters) return now;
+  const double before = rate(1, t - 1);
+  return before != 0 ? now * (rate(1, t) / before) : rate(base, t);
+}
 
-OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
+OneCycleLR::OneCycleLR(const OptimizerHere& optimizer, OneCycleLROptions options)
     : Scheduler(optimizer), options_(options) {
+  const ErrorLine line(optimizer.where());
   require_positive("OneCycleLR", ".max_lr", options.max_lr);
   require_positive("OneCycleLR", ".total_steps", double(options.total_steps));
   check_range("OneCycleLR", "pct_start", options.pct_start, 0, 1.0000001);
   require_positive("OneCycleLR", ".div_factor", options.div_factor);
   require_positive("OneCycleLR", ".final_div_factor", options.final_div_factor);
+  set_initial_rates(options.max_lr / options.div_factor, /*only_unscheduled=*/false);
   apply();
 }
 // The phases end at steps pct_start * total_steps - 1 and total_steps - 1.
@@ -190,16 +239,19 @@ double OneCycleLR::rate(double, int64_t t) const {
   return end > peak ? between(o.max_lr, last, share) : o.max_lr;
 }
 
-LambdaLR::LambdaLR(Optimizer& optimizer, std::function<double(int64_t)> factor)
+LambdaLR::LambdaLR(const OptimizerHere& optimizer, std::function<double(int64_t)> factor)
     : Scheduler(optimizer), factor_(std::move(factor)) {
+  const ErrorLine line(optimizer.where());
   if (!factor_) fail<ArgumentError>("LambdaLR: no function");
   apply();
 }
 double LambdaLR::rate(double base, int64_t t) const { return base * factor_(t); }
 
-CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, int64_t T_0,
-                                                         int64_t T_mult, double eta_min)
+CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(const OptimizerHere& optimizer,
+                                                         int64_t T_0, int64_t T_mult,
+                                                         double eta_min)
     : Scheduler(optimizer), first_(T_0), factor_(T_mult), eta_min_(eta_min) {
+  const ErrorLine line(optimizer.where());
   require_from("CosineAnnealingWarmRestarts", "T_0", T_0, 1);
   require_from("CosineAnnealingWarmRestarts", "T_mult", T_mult, 1);
   check_range("CosineAnnealingWarmRestarts", "eta_min", eta_min, 0, kNoLimit);
@@ -216,16 +268,24 @@ double CosineAnnealingWarmRestarts::rate(double base, int64_t t) const {
   return cosine(base, eta_min_, double(t) / double(period));
 }
 
-ConstantLR::ConstantLR(Optimizer& optimizer, double factor, int64_t total_iters)
+ConstantLR::ConstantLR(const OptimizerHere& optimizer, double factor, int64_t total_iters)
     : Scheduler(optimizer), factor_(factor), total_(total_iters) {
+  const ErrorLine line(optimizer.where());
   check_range("ConstantLR", "factor", factor, 0, 1.0000001);
   require_from("ConstantLR", "total_iters", total_iters, 0);
   apply();
 }
-double ConstantLR::rate(double base, int64_t t) const { return t < total_ ? base * factor_ : base; }
+double ConstantLR::rate(double base, int64_t t) const {
+  return t < total_ || total_ == 0 ? base * factor_ : base;
+}
+double ConstantLR::next(double now, double base, int64_t t) const {
+  if (t != total_) return now;
+  return factor_ != 0 ? now / factor_ : base;
+}
 
-PolynomialLR::PolynomialLR(Optimizer& optimizer, int64_t total_iters, double power)
+PolynomialLR::PolynomialLR(const OptimizerHere& optimizer, int64_t total_iters, double power)
     : Scheduler(optimizer), total_(total_iters), power_(power) {
+  const ErrorLine line(optimizer.where());
   require_from("PolynomialLR", "total_iters", total_iters, 1);
   check_range("PolynomialLR", "power", power, 0, kNoLimit);
   apply();
@@ -233,26 +293,37 @@ PolynomialLR::PolynomialLR(Optimizer& optimizer, int64_t total_iters, double pow
 double PolynomialLR::rate(double base, int64_t t) const {
   return base * std::pow(1 - double(std::min(t, total_)) / double(total_), power_);
 }
+double PolynomialLR::next(double now, double, int64_t t) const {
+  return t > total_ ? now : now * (rate(1, t) / rate(1, t - 1));
+}
 
-MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::function<double(int64_t)> factor)
+MultiplicativeLR::MultiplicativeLR(const OptimizerHere& optimizer,
+                                   std::function<double(int64_t)> factor)
     : Scheduler(optimizer), factor_(std::move(factor)) {
+  const ErrorLine line(optimizer.where());
   if (!factor_) fail<ArgumentError>("MultiplicativeLR: no function");
   apply();
 }
 double MultiplicativeLR::rate(double base, int64_t t) const {
-  if (t < known_) known_ = 0, product_ = 1;
-  while (known_ < t) product_ *= factor_(++known_);
+  if (t < known_) known_ = 0, product_ = 1, last_ = 1;
+  while (known_ < t) product_ *= last_ = factor_(++known_);
   return base * product_;
 }
+double MultiplicativeLR::next(double now, double, int64_t t) const {
+  rate(1, t);
+  return now * last_;
+}
 
-CyclicLR::CyclicLR(Optimizer& optimizer, CyclicLROptions options)
+CyclicLR::CyclicLR(const OptimizerHere& optimizer, CyclicLROptions options)
     : Scheduler(optimizer), options_(options) {
+  const ErrorLine line(optimizer.where());
   check_range("CyclicLR", "base_lr", options.base_lr, 0, kNoLimit);
   check_range("CyclicLR", "max_lr", options.max_lr, options.base_lr, kNoLimit);
   check_range("CyclicLR", "gamma", options.gamma, 0, kNoLimit);
   require_from("CyclicLR", "step_size_up", options.step_size_up, 1);
   require_from("CyclicLR", "step_size_down", options.step_size_down, 0);
   if (options_.step_size_down == 0) options_.step_size_down = options_.step_size_up;
+  set_initial_rates(options.base_lr, /*only_unscheduled=*/true);
   apply();
 }
 double CyclicLR::rate(double, int64_t t) const {
@@ -265,7 +336,9 @@ double CyclicLR::rate(double, int64_t t) const {
   return o.base_lr + (o.max_lr - o.base_lr) * height;
 }
 
-SWALR::SWALR(Optimizer& optimizer, SWALROptions options) : Scheduler(optimizer), options_(options) {
+SWALR::SWALR(const OptimizerHere& optimizer, SWALROptions options)
+    : Scheduler(optimizer), options_(options) {
+  const ErrorLine line(optimizer.where());
   check_range("SWALR", "swa_lr", options.swa_lr, 0, kNoLimit);
   require_from("SWALR", "anneal_epochs", options.anneal_epochs, 0);
   apply();
@@ -277,11 +350,17 @@ double SWALR::rate(double base, int64_t t) const {
                            : share;
   return options_.swa_lr * moved + base * (1 - moved);
 }
+double SWALR::next(double now, double base, int64_t t) const {
+  const bool has_arrived = rate(0, t - 1) == rate(1, t - 1);
+  return has_arrived ? options_.swa_lr : Scheduler::next(now, base, t);
+}
 
-ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options)
+ReduceLROnPlateau::ReduceLROnPlateau(const OptimizerHere& optimizer,
+                                     ReduceLROnPlateauOptions options)
     : optimizer_(optimizer),
       options_(options),
       best_(options.mode == PlateauMode::kMin ? kNoLimit : -kNoLimit) {
+  const ErrorLine line(optimizer.where());
   check_range("ReduceLROnPlateau", "factor", options.factor, 0, 1);
   check_range("ReduceLROnPlateau", "threshold", options.threshold, 0, kNoLimit);
   check_range("ReduceLROnPlateau", "min_lr", options.min_lr, 0, kNoLimit);
@@ -290,15 +369,15 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOpti
   require_from("ReduceLROnPlateau", "cooldown", options.cooldown, 0);
 }
 
-std::vector<double> ReduceLROnPlateau::get_last_lr() const { return rates_of(optimizer_); }
+std::vector<double> ReduceLROnPlateau::get_last_lr() const { return rates_of(optimizer_.get()); }
 
 bool ReduceLROnPlateau::improves(double measure) const {
   const bool less = options_.mode == PlateauMode::kMin;
-  const double margin =
-      options_.threshold *
-      (options_.threshold_mode == ThresholdMode::kRelative ? std::abs(best_) : 1.0);
   if (std::isinf(best_)) return less ? measure < best_ : measure > best_;
-  return less ? measure < best_ - margin : measure > best_ + margin;
+  const double change = less ? -options_.threshold : options_.threshold;
+  const double bound =
+      options_.threshold_mode == ThresholdMode::kRelative ? best_ * (1 + change) : best_ + change;
+  return less ? measure < bound : measure > bound;
 }
 
 void ReduceLROnPlateau::step(double measure) {
@@ -313,10 +392,11 @@ void ReduceLROnPlateau::step(double measure) {
     bad_steps_ = 0;
   }
   if (bad_steps_ <= options_.patience) return;
-  for (int64_t group = 0; group < optimizer_.group_count(); ++group) {
-    const double old = optimizer_.lr(group);
+  Optimizer& optimizer = optimizer_.get();
+  for (int64_t group = 0; group < optimizer.group_count(); ++group) {
+    const double old = optimizer.lr(group);
     const double lr = std::max(old * options_.factor, options_.min_lr);
-    if (old - lr > options_.eps) optimizer_.set_lr(group, lr);
+    if (old - lr > options_.eps) optimizer.schedule_lr(size_t(group), lr);
   }
   cooling_ = options_.cooldown;
   bad_steps_ = 0;

@@ -10,10 +10,13 @@
 //
 // Rates are computed from the step number and the initial rates, so they do not drift. `t` is the
 // number of steps made. If another scheduler or the program has changed a rate since the last step,
-// step() changes the new rate as it would have changed its own, by the same factor. Several
-// schedulers of one optimizer, and a ReduceLROnPlateau beside them, thus act together, as in
-// PyTorch. LambdaLR, OneCycleLR, CyclicLR and CosineAnnealingWarmRestarts set the rate of their
-// formula in any case.
+// step() changes the new rate as PyTorch does: most schedules multiply the rate by the same factor
+// as their own, also a rate of 0. Several schedulers of one optimizer, and a ReduceLROnPlateau
+// beside them, thus act together. LambdaLR, OneCycleLR, CyclicLR and CosineAnnealingWarmRestarts
+// set the rate of their formula in any case.
+//
+// A scheduler follows an optimizer that is moved. If the optimizer is destroyed, step() throws
+// ArgumentError.
 #pragma once
 
 #include <functional>
@@ -39,9 +42,13 @@ class Scheduler {
   virtual void load_state_dict(const TensorMap& state);
 
  protected:
-  explicit Scheduler(Optimizer& optimizer);
+  explicit Scheduler(const OptimizerHere& optimizer);
   /// Rate after t steps of a group whose initial rate is `base`.
   virtual double rate(double base, int64_t t) const = 0;
+  /// Rate after t steps, t > 0, of a group whose initial rate is `base` and whose rate after t - 1
+  /// steps was changed to `now` by something else. The default takes the initial rate that would
+  /// have led to `now`, for a rate() that is linear in the initial rate.
+  virtual double next(double now, double base, int64_t t) const;
   /// Whether step() sets rate(base, t) even if something else has changed the rate since.
   virtual bool is_absolute() const { return false; }
   /// Sets the rates of the constructor.
@@ -49,20 +56,29 @@ class Scheduler {
   /// The rates that the program gave, before schedulers changed them.
   std::vector<double> initial_rates() const;
 
-  Optimizer& optimizer_;
-  std::vector<double> bases_;  // of the groups
+  /// Throws ArgumentError if the optimizer no longer exists.
+  Optimizer& optimizer() const { return optimizer_.get(); }
+  Where made_at() const { return optimizer_.where(); }
+  /// Sets the initial rates of the groups, which schedulers constructed later take; or only those
+  /// of groups that have no scheduler yet.
+  void set_initial_rates(double rate, bool only_unscheduled);
+
+  std::vector<double> bases_;  // rates of the groups before the first step
 
  private:
   friend class WarmupLR;
   friend class SequentialLR;
   friend class ChainedScheduler;
 
-  /// Sets the rates. `own` are those of the formula, which differ if the schedule has ended at 0
-  /// and something else has changed the rate since.
+  /// Sets the rates. `own` are those of rate(), which differ if something else has changed a rate.
   void set_rates(const std::vector<double>& own, const std::vector<double>& rates);
+  /// rate() if it is absolute, otherwise next().
+  double following(double now, double base, int64_t t) const;
 
+  OptimizerHere optimizer_;
   int64_t steps_ = 0;
-  std::vector<double> own_;  // rate() of the groups since the last step
+  std::vector<double> initials_;  // rates of the groups before the first scheduler
+  std::vector<double> own_;       // rate() of the groups since the last step
 };
 
 struct StepLROptions {
@@ -72,12 +88,13 @@ struct StepLROptions {
 /// base gamma^floor(t / step_size).
 class StepLR final : public Scheduler {
  public:
-  StepLR(Optimizer& optimizer, StepLROptions options);
-  StepLR(Optimizer& optimizer, int64_t step_size, double gamma = 0.1)
+  StepLR(const OptimizerHere& optimizer, StepLROptions options);
+  StepLR(const OptimizerHere& optimizer, int64_t step_size, double gamma = 0.1)
       : StepLR(optimizer, StepLROptions{step_size, gamma}) {}
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   StepLROptions options_;
 };
 
@@ -88,22 +105,25 @@ struct MultiStepLROptions {
 /// base gamma^(number of milestones <= t).
 class MultiStepLR final : public Scheduler {
  public:
-  MultiStepLR(Optimizer& optimizer, MultiStepLROptions options);
-  MultiStepLR(Optimizer& optimizer, std::initializer_list<int64_t> milestones, double gamma)
+  MultiStepLR(const OptimizerHere& optimizer, MultiStepLROptions options);
+  MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
+              double gamma)
       : MultiStepLR(optimizer, MultiStepLROptions{milestones, gamma}) {}
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   MultiStepLROptions options_;
 };
 
 /// base gamma^t.
 class ExponentialLR final : public Scheduler {
  public:
-  ExponentialLR(Optimizer& optimizer, double gamma);
+  ExponentialLR(const OptimizerHere& optimizer, double gamma);
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   double gamma_;
 };
 
@@ -114,12 +134,13 @@ struct CosineAnnealingLROptions {
 /// eta_min + (base - eta_min) (1 + cos(pi t / T_max)) / 2.
 class CosineAnnealingLR final : public Scheduler {
  public:
-  CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROptions options);
-  CosineAnnealingLR(Optimizer& optimizer, int64_t T_max, double eta_min = 0.0)
+  CosineAnnealingLR(const OptimizerHere& optimizer, CosineAnnealingLROptions options);
+  CosineAnnealingLR(const OptimizerHere& optimizer, int64_t T_max, double eta_min = 0.0)
       : CosineAnnealingLR(optimizer, CosineAnnealingLROptions{T_max, eta_min}) {}
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   CosineAnnealingLROptions options_;
 };
 
@@ -132,13 +153,14 @@ struct LinearLROptions {
 /// a warm-up.
 class LinearLR final : public Scheduler {
  public:
-  explicit LinearLR(Optimizer& optimizer, LinearLROptions options = {});
-  LinearLR(Optimizer& optimizer, Rate auto start_factor, double end_factor = 1.0,
+  explicit LinearLR(const OptimizerHere& optimizer, LinearLROptions options = {});
+  LinearLR(const OptimizerHere& optimizer, Rate auto start_factor, double end_factor = 1.0,
            int64_t total_iters = 5)
       : LinearLR(optimizer, LinearLROptions{double(start_factor), end_factor, total_iters}) {}
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   LinearLROptions options_;
 };
 
@@ -154,8 +176,8 @@ struct OneCycleLROptions {
 /// Smith and Topin 2017, in two phases. Call step() after every batch. The momentum is not changed.
 class OneCycleLR final : public Scheduler {
  public:
-  OneCycleLR(Optimizer& optimizer, OneCycleLROptions options);
-  OneCycleLR(Optimizer& optimizer, double max_lr, int64_t total_steps)
+  OneCycleLR(const OptimizerHere& optimizer, OneCycleLROptions options);
+  OneCycleLR(const OptimizerHere& optimizer, double max_lr, int64_t total_steps)
       : OneCycleLR(optimizer, OneCycleLROptions{max_lr, total_steps}) {}
 
  private:
@@ -167,7 +189,7 @@ class OneCycleLR final : public Scheduler {
 /// base times factor(t).
 class LambdaLR final : public Scheduler {
  public:
-  LambdaLR(Optimizer& optimizer, std::function<double(int64_t)> factor);
+  LambdaLR(const OptimizerHere& optimizer, std::function<double(int64_t)> factor);
 
  private:
   double rate(double base, int64_t t) const override;
@@ -180,7 +202,7 @@ class LambdaLR final : public Scheduler {
 /// (Loshchilov and Hutter 2017).
 class CosineAnnealingWarmRestarts final : public Scheduler {
  public:
-  CosineAnnealingWarmRestarts(Optimizer& optimizer, int64_t T_0, int64_t T_mult = 1,
+  CosineAnnealingWarmRestarts(const OptimizerHere& optimizer, int64_t T_0, int64_t T_mult = 1,
                               double eta_min = 0.0);
 
  private:
@@ -190,13 +212,16 @@ class CosineAnnealingWarmRestarts final : public Scheduler {
   double eta_min_;
 };
 
-/// base times factor during the first total_iters steps, then base.
+/// base times factor during the first total_iters steps, then base. With total_iters = 0, base
+/// times factor for ever, as in PyTorch.
 class ConstantLR final : public Scheduler {
  public:
-  explicit ConstantLR(Optimizer& optimizer, double factor = 1.0 / 3, int64_t total_iters = 5);
+  explicit ConstantLR(const OptimizerHere& optimizer, double factor = 1.0 / 3,
+                      int64_t total_iters = 5);
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   double factor_;
   int64_t total_;
 };
@@ -204,10 +229,12 @@ class ConstantLR final : public Scheduler {
 /// base (1 - t / total_iters)^power; 0 after total_iters steps.
 class PolynomialLR final : public Scheduler {
  public:
-  explicit PolynomialLR(Optimizer& optimizer, int64_t total_iters = 5, double power = 1.0);
+  explicit PolynomialLR(const OptimizerHere& optimizer, int64_t total_iters = 5,
+                        double power = 1.0);
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   int64_t total_;
   double power_;
 };
@@ -215,14 +242,15 @@ class PolynomialLR final : public Scheduler {
 /// base factor(1) factor(2) ... factor(t).
 class MultiplicativeLR final : public Scheduler {
  public:
-  MultiplicativeLR(Optimizer& optimizer, std::function<double(int64_t)> factor);
+  MultiplicativeLR(const OptimizerHere& optimizer, std::function<double(int64_t)> factor);
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   std::function<double(int64_t)> factor_;
-  // The product of the factors to step `known_`.
+  // The product of the factors to step `known_`, and the factor of this step.
   mutable int64_t known_ = 0;
-  mutable double product_ = 1;
+  mutable double product_ = 1, last_ = 1;
 };
 
 enum class CycleMode { kTriangular, kTriangular2, kExpRange };
@@ -242,8 +270,9 @@ struct CyclicLROptions {
 /// the height with each cycle, kExpRange multiplies it by gamma^t. The momentum is not changed.
 class CyclicLR final : public Scheduler {
  public:
-  CyclicLR(Optimizer& optimizer, CyclicLROptions options);
-  CyclicLR(Optimizer& optimizer, double base_lr, double max_lr, int64_t step_size_up = 2000)
+  CyclicLR(const OptimizerHere& optimizer, CyclicLROptions options);
+  CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr,
+           int64_t step_size_up = 2000)
       : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, step_size_up}) {}
 
  private:
@@ -266,13 +295,14 @@ struct SWALROptions {
 /// weight averaging (train/swa_utils.h).
 class SWALR final : public Scheduler {
  public:
-  SWALR(Optimizer& optimizer, SWALROptions options);
-  SWALR(Optimizer& optimizer, double swa_lr, int64_t anneal_epochs = 10,
+  SWALR(const OptimizerHere& optimizer, SWALROptions options);
+  SWALR(const OptimizerHere& optimizer, double swa_lr, int64_t anneal_epochs = 10,
         Choice<AnnealStrategy> anneal_strategy = AnnealStrategy::kCos)
       : SWALR(optimizer, SWALROptions{swa_lr, anneal_epochs, anneal_strategy}) {}
 
  private:
   double rate(double base, int64_t t) const override;
+  double next(double now, double base, int64_t t) const override;
   SWALROptions options_;
 };
 
@@ -296,13 +326,16 @@ struct ReduceLROnPlateauOptions {
   double min_lr = 0.0;
   double eps = 1e-8;  // smaller changes of the rate are not made
 };
-/// Multiplies the rates by `factor` when a measure has stopped improving: `schedule.step(loss)`.
+/// Multiplies the rates by `factor` when a measure has stopped improving: `schedule.step(loss)`. A
+/// measure improves, as in PyTorch, if it is below best * (1 - threshold), or with "max" above
+/// best * (1 + threshold). For a negative best value the bound lies on its worse side: take
+/// .threshold_mode = "abs" for a measure that may be negative.
 class ReduceLROnPlateau {
  public:
-  explicit ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options = {});
+  explicit ReduceLROnPlateau(const OptimizerHere& optimizer, ReduceLROnPlateauOptions options = {});
   /// mode is "min" or "max".
   template <std::convertible_to<std::string_view> Mode>
-  ReduceLROnPlateau(Optimizer& optimizer, const Mode& mode, double factor = 0.1,
+  ReduceLROnPlateau(const OptimizerHere& optimizer, const Mode& mode, double factor = 0.1,
                     int64_t patience = 10, double threshold = 1e-4,
                     Choice<ThresholdMode> threshold_mode = ThresholdMode::kRelative,
                     int64_t cooldown = 0, double min_lr = 0.0, double eps = 1e-8)
@@ -321,7 +354,7 @@ class ReduceLROnPlateau {
  private:
   bool improves(double measure) const;
 
-  Optimizer& optimizer_;
+  OptimizerHere optimizer_;
   ReduceLROnPlateauOptions options_;
   double best_;
   int64_t bad_steps_ = 0, cooling_ = 0;

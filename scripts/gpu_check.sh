@@ -7,7 +7,9 @@
 #   8  training steps, eager and graphed, and PyTorch's if python3 has torch; ResNet-50 also
 #      without cuDNN
 #   9  times on the CPU: a step; an epoch for several numbers of rows and batch sizes
-#  10  what the examples print: precision, word2vec, peaks on both devices in one run
+#  10  the tables of docs/precision_and_parallelism.md, with copies to the device and the GPU's rows
+#  11  what programs print: peaks on both devices in one run, bottleneck, the networks of
+#      arXiv 1608.07249, precision, word2vec, resnet_cifar and all other examples
 # From a checkout, builds first. From the bundle of scripts/make_bundle.sh, needs only an NVIDIA
 # driver and cuBLAS, and uses cuDNN if present. Without a GPU, says so and changes nothing.
 set -u
@@ -18,7 +20,7 @@ say() { printf '== %3d s  %s\n' $((SECONDS - begin)) "$*" >&2; }
 left() { echo $((${GPU_CHECK_SECONDS:-470} - SECONDS + begin)); }
 
 if [ -d bin ] && [ -f COMMIT ]; then  # in the bundle
-  tests=bin gpu=bin/gpu examples=bin commit=$(cat COMMIT) out=gpu_results.md peers=peers
+  tests=bin gpu=bin/gpu examples=bin benchmarks=bin commit=$(cat COMMIT) out=gpu_results.md peers=peers
   images=--data_dir=data predictions=gpu_traffic.md
 else
   build=${GPU_CHECK_BUILD:-build-gpu}
@@ -30,10 +32,12 @@ else
   scripts/setup.sh || exit 1
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_CUDA=ON \
     -DTAPEGRAD_BUILD_BENCHMARKS=ON >/dev/null || exit 1
-  cmake --build "$build" --target gpu_test op_cases_test gpu mnist_cnn peaks precision \
-    word2vec >&2 || exit 1
+  cmake --build "$build" --target gpu_test op_cases_test gpu tables dlbench \
+    example_{bottleneck,cartpole,char_gpt,custom_op,lstm_lm,mnist_cnn,peaks,precision} \
+    example_{quickstart,resnet_cifar,vae,word2vec} >&2 || exit 1
   begin=$SECONDS  # the time of the build does not count
   tests=$build/bin gpu=$build/benchmarks/gpu examples=$build/examples images=
+  benchmarks=$build/benchmarks
   commit=$(git rev-parse --short HEAD)
   out=docs/gpu_results.md peers=benchmarks/peers predictions=docs/gpu_traffic.md
   mkdir -p "$tests"
@@ -150,22 +154,35 @@ for device in cpu cuda graph; do
 done
 
 : >"$work/programs"
-# program SED NAME ARGUMENT...: keeps lines of an example's output, if the example is here.
+# program SED PATH ARGUMENT...: keeps lines of a program's output, if the program is here.
 program() {
-  local sed=$1 name=$2 seconds=$(left)
+  local sed=$1 path=$2 name=${2##*/} seconds=$(left)
   shift 2
-  [ -x "$examples/$name" ] || return
+  [ -x "$path" ] || return
   [ "$seconds" -lt 5 ] && { echo "no time left for: $name $*" >>"$work/failures"; return; }
   say "$name $*"
   printf '\n$ %s %s\n' "$name" "$*" >>"$work/programs"
-  timeout "$seconds" "$examples/$name" "$@" 2>>"$work/failures" | sed -nE "$sed" >>"$work/programs"
+  timeout "$seconds" "$path" "$@" 2>>"$work/failures" | sed -nE "$sed" >>"$work/programs"
   [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
 }
-TAPEGRAD_DEVICE='' program '/^(device|cpu|cuda|the losses)/p' peaks --epochs=500 --out="$work"
-program p precision --epochs=1
+TAPEGRAD_DEVICE='' program '/^(device|cpu|cuda|the losses)/p' "$examples/peaks" --epochs=500 --out="$work"
+mkdir -p "$work/images"
+TAPEGRAD_DEVICE='' program p "$benchmarks/tables" "$work" "$commit"
+program p "$examples/bottleneck" ${images:+"$images"}
+program p "$benchmarks/dlbench" {fcn5,fcn8}/64 {alexnet,resnet50}/16 fcn_r/{342,4096} alexnet_r/{64,2048} \
+  resnet56/{11,128} lstm/{32,1024}
+program p "$examples/custom_op"
+program p "$examples/precision" --epochs=1 ${images:+"$images"}
 for device in cpu cuda; do
-  program '/^(epoch|[^|].*words)/p' word2vec --corpus=/usr/share/common-licenses --epochs=2 --device=$device
+  program '/^(epoch|[^|].*words)/p' "$examples/word2vec" --corpus=/usr/share/common-licenses --epochs=2 \
+    --device=$device
 done
+program '/^(ResNet|epoch|  +[0-9]| *[0-9.]+ %)/p' "$examples/resnet_cifar" --amp=bf16 ${images:+"$images"}
+program '/^(step|fastest|[0-9]+ letters)/p' "$examples/char_gpt" --steps=200
+program '/^(epoch|fastest)/p' "$examples/lstm_lm" --epochs=2
+program '/^(epoch|fastest)/p' "$examples/vae" --epochs=1 ${images:+"$images"}
+program '/^(episode|[0-9]+ steps)/p' "$examples/cartpole" --episodes=50
+program p "$examples/quickstart"
 
 {
   echo "# Results on a GPU"
@@ -210,9 +227,10 @@ done
   across "40,000 rows: ms per epoch, by batch size" epoch device_loader without_loader
   awk -v cpu="$(value peaks.cpu)" -v graph="$(value peaks.graph)" 'BEGIN { if (cpu > 0 && graph > 0)
     printf "\nThe step of peaks on two threads of the CPU: %s ms, %.1f times the graphed one.\n", cpu, cpu / graph }'
-  printf '\nWhat the examples printed:\n\n```'
+  printf '\nWhat the programs printed:\n\n```'
   cat "$work/programs"
   echo '```'
+  sed -n '/^## /,$ { /^!\[/d; p; }' "$work/precision_and_parallelism.md" 2>/dev/null
   if [ -s "$work/failures" ]; then
     printf '\nFailures and messages:\n\n```\n'
     cat "$work/failures"

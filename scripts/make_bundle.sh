@@ -17,14 +17,17 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_CUDA=ON \
   -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON -DCMAKE_INSTALL_RPATH='$ORIGIN/../lib' \
   -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags \
   -DCMAKE_SHARED_LINKER_FLAGS=-Wl,--disable-new-dtags >/dev/null
-cmake --build "$build" --target gpu_test op_cases_test gpu example_mnist_cnn example_peaks tapegrad_tool
+examples=(bottleneck cartpole char_gpt custom_op lstm_lm mnist_cnn peaks precision quickstart resnet_cifar
+          vae word2vec)
+cmake --build "$build" --target gpu_test op_cases_test gpu tables dlbench tapegrad_tool \
+  "${examples[@]/#/example_}"
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 bundle=$folder/tapegrad-gpu
 mkdir -p "$bundle"/{bin,lib,data,scripts,peers}
-programs=("$build"/{tests/gpu/gpu_test,tests/op_cases_test,benchmarks/gpu}
-          "$build"/{examples/mnist_cnn,examples/peaks,tools/tapegrad})
+programs=("$build"/{tests/gpu/gpu_test,tests/op_cases_test,benchmarks/{gpu,tables,dlbench},tools/tapegrad}
+          "${examples[@]/#/$build/examples/}")
 cp "${programs[@]}" "$bundle/bin"
 # glibc's libraries must match the loader of the target machine. CUDA's libraries are loaded at run
 # time.

@@ -119,10 +119,11 @@ header beside the source describes the shapes and errors of an op. Below each si
 declarations, without their last argument `Where where`, the source location. `ops/names.h` has other
 names of ops.
 
-- **dtypes** lists the dtypes with which the op runs on the CPU, as found by running it, for those
-  inputs that have a choice (for the result, if the op has no inputs). *float* is float16, bfloat16,
-  float32 and float64; *number* is *float*, uint8, int32 and int64; *all* is every dtype.
-  [CUDA](gpu.md) supports all but a few of them.
+- **dtypes** lists the dtypes with which the op runs on the CPU and on a GPU, as found by running it,
+  for those inputs that have a choice (for the result, if the op has no inputs). *float* is float16,
+  bfloat16, float32 and float64; *number* is *float*, uint8, int32 and int64; *all* is every dtype.
+  Both devices have the same dtypes; a test compares them on the stand-in of [gpu.md](gpu.md), which
+  also names the ops that may run on the CPU.
 - **derivatives** is the highest order of derivatives; *none* if the op has no derivative.
 - An op whose name ends in `_` writes to its first input.
 )";

@@ -1,5 +1,6 @@
 #include "train/callback.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -109,6 +110,52 @@ Callback LearningRateScheduler(std::function<double(int64_t epoch, double lr)> s
         optimizer->set_lr(group, schedule(run.epoch - 1, optimizer->lr(group)));
   }};
 }
+namespace {
+
+/// Returns whether the last epoch of the history is one after which the rate is reduced.
+bool is_plateau(const History& history, const PlateauCallbackOptions& options) {
+  const bool smaller =
+      smaller_is_better(options.monitor.empty() ? "loss" : options.monitor, options.mode);
+  double best = INFINITY;
+  int64_t waited = 0, cooling = 0;
+  bool reduces = false;
+  for (const EpochResult& epoch : history.epochs) {
+    const double value = (smaller ? 1 : -1) * monitored(epoch, options.monitor);
+    reduces = false;
+    if (cooling > 0) --cooling, waited = 0;
+    if (value < best - options.min_delta) {
+      best = value;
+      waited = 0;
+    } else if (cooling == 0 && ++waited >= options.patience) {
+      reduces = true;
+      waited = 0;
+      cooling = options.cooldown;
+    }
+  }
+  return reduces;
+}
+
+}  // namespace
+
+Callback ReduceLROnPlateau(PlateauCallbackOptions options) {
+  static constexpr const char* kName = "ReduceLROnPlateau";
+  const auto least = [](const char* option, int64_t value) {
+    if (value < 0) fail<ArgumentError>(kName, ": ", option, " is ", value, ", not at least 0");
+  };
+  least("patience", options.patience);
+  least("cooldown", options.cooldown);
+  optim::check_range(kName, "factor", options.factor, 0, 1);
+  optim::check_range(kName, "min_delta", options.min_delta, 0, INFINITY);
+  optim::check_range(kName, "min_lr", options.min_lr, 0, INFINITY);
+  return {.after_epoch = [options](Training& run) {
+    if (!is_plateau(run.history, options)) return;
+    for (optim::Optimizer* optimizer : run.optimizers)
+      for (int64_t group = 0; group < optimizer->group_count(); ++group)
+        if (const double lr = optimizer->lr(group); lr > options.min_lr)
+          optimizer->set_lr(group, std::max(lr * options.factor, options.min_lr));
+  }};
+}
+
 Callback LambdaCallback(LambdaCallbackOptions options) {
   Callback result;
   if (const auto& begin = options.on_epoch_begin)

@@ -119,6 +119,20 @@ Callback CSVLogger(const std::string& path);
 /// Keras's: sets the learning rate of every group to schedule(epoch, lr) before each epoch, which
 /// counts from 0.
 Callback LearningRateScheduler(std::function<double(int64_t epoch, double lr)> schedule);
+struct PlateauCallbackOptions {
+  std::string monitor = "";             // as in EarlyStopOptions
+  double factor = 0.1;                  // in [0, 1)
+  int64_t patience = 10;                // epochs without improvement before a reduction
+  Choice<Better> mode = Better::kAuto;  // "min", "max" or "auto"
+  double min_delta = 1e-4;              // least change that counts as an improvement
+  int64_t cooldown = 0;                 // epochs after a reduction that are not counted
+  double min_lr = 0.0;
+};
+/// Keras's: multiplies the rate of every group by `factor`, down to min_lr, when a measure has not
+/// improved for `patience` epochs. A NaN is no improvement. The decision depends on the history
+/// alone. optim::ReduceLROnPlateau is PyTorch's class, for loops of the program's own. Throws
+/// ArgumentError for options out of range.
+Callback ReduceLROnPlateau(PlateauCallbackOptions options = {});
 /// Keras's: functions that are called before and after each epoch, which counts from 0, and around
 /// the training.
 struct LambdaCallbackOptions {

@@ -6,8 +6,9 @@
 //   evaluate(model, test, {.metrics = {&f1}}).more;               // {{"f1", 0.87}}
 //
 // An output [N, C] has a score per class, and the prediction is the class with the largest one. An
-// output [N] or [N, 1] is the probability of class 1. Targets are ids [N], one-hot rows or
-// probabilities [N, C]. Definitions and names are scikit-learn's; a quotient 0 / 0 counts as 0.
+// output [N] or [N, 1] of floats is the probability of class 1; integers [N] are predicted classes.
+// Targets are ids [N], one-hot rows or probabilities [N, C]. Definitions and names are
+// scikit-learn's; a quotient 0 / 0 counts as 0.
 #pragma once
 
 #include "train/metrics.h"
@@ -112,6 +113,21 @@ class F1 final : public ClassScore {
   double score(double right, double wrong, double missed) const override;
 };
 
+/// torchmetrics' class, whose average depends on the task.
+struct F1Score {
+  template <typename... Xs>
+  F1Score(const Xs&...) noexcept(refuse<Xs...>()) {}
+
+ private:
+  template <typename... Xs>
+  static constexpr bool refuse() {
+    static_assert(sizeof...(Xs) > 1000,
+                  "F1Score: type F1 f1(classes), F1(2, Average::kBinary) or "
+                  "F1(classes, Average::kMicro)");
+    return true;
+  }
+};
+
 /// Area under the ROC curve: the probability that an example of class 1 has a larger score than one
 /// of class 0; equal scores count half. For more than two classes, the mean over the classes, each
 /// against all others. Keeps all scores. NaN if a class has no examples, or all.
@@ -129,5 +145,19 @@ class Perplexity final : public Metric {
   void add(const Variable& output, const Variable& target) override;
   double value() const override;
 };
+
+/// metrics::Accuracy, metrics::F1 ...
+namespace metrics {
+using ::tapegrad::Accuracy;
+using ::tapegrad::Average;
+using ::tapegrad::ConfusionMatrix;
+using ::tapegrad::F1;
+using ::tapegrad::F1Score;
+using ::tapegrad::Perplexity;
+using ::tapegrad::Precision;
+using ::tapegrad::Recall;
+using ::tapegrad::RocAuc;
+using ::tapegrad::TopK;
+}  // namespace metrics
 
 }  // namespace tapegrad

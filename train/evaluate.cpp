@@ -1,6 +1,9 @@
 #include "train/evaluate.h"
 
+#include <cmath>
+
 #include "core/base/error.h"
+#include "core/base/internal/classic_text.h"
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"
 #include "ops/rearrange.h"
@@ -45,6 +48,15 @@ Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
 
 void Evaluation::print(const std::string& title, std::ostream& out) const {
   print_predictions(title, labels, predictions, out);
+}
+
+std::ostream& operator<<(std::ostream& out, const Evaluation& result) {
+  ClassicText text;
+  text << "loss " << result.loss;
+  if (!std::isnan(result.accuracy)) text << ", accuracy " << result.accuracy;
+  for (const auto& [name, value] : result.more) text << ", " << name << ' ' << value;
+  text << " (" << result.count << (result.count == 1 ? " example)" : " examples)");
+  return out << text.str();
 }
 
 Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y,

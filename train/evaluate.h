@@ -56,6 +56,9 @@ struct Evaluation {
   void print(const std::string& title, std::ostream& out = standard_output()) const;
 };
 
+/// Prints "loss 0.31, accuracy 0.9, f1 0.88 (50 examples)", without values that were not computed.
+std::ostream& operator<<(std::ostream& out, const Evaluation& result);
+
 /// Runs one pass over the loader in evaluation mode without recording. Restores every module's
 /// mode, also after an exception.
 Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options = {});

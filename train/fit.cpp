@@ -1,7 +1,6 @@
 #include "train/fit.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <ostream>
 
 #include "absl/cleanup/cleanup.h"
@@ -12,14 +11,12 @@
 #include "core/tape/autocast.h"
 #include "dist/data_parallel.h"
 #include "dist/sharded_optimizer.h"
-#include "io/atomic_file.h"
-#include "io/safetensors.h"
 #include "ops/binary.h"
 #include "optim/clip.h"
 #include "train/graphed_step.h"
+#include "train/internal/fit_checkpoint.h"
 #include "train/internal/pass.h"
 #include "train/interrupt.h"
-#include "train/training_state.h"
 
 namespace tapegrad {
 namespace {
@@ -69,7 +66,7 @@ class Fit {
   }
 
   History run() {
-    if (!options_.checkpoint.empty()) prepare_checkpoint();
+    if (checkpoint_.is_wanted()) prepare_checkpoint();
     make_parallel();
     if (options_.handle_signals) interrupt_.emplace();
     history_.times.skip();
@@ -194,7 +191,7 @@ class Fit {
     if (sharded_ != nullptr)
       sharded_->flat().clip(max_norm);
     else
-      optim::clip_grad_norm_(parameters(), max_norm);
+      optim::detail::clip_grad_norm(parameters(), max_norm, 2.0, false, /*reads_norm=*/false);
   }
 
   /// The parameters of all optimizers.
@@ -289,8 +286,8 @@ class Fit {
     if (parallel_) history_.signal = follow(options_.world.max(wish(), "whether to stop"));
     const bool is_last =
         history_.signal != 0 || !run_.stop_reason.empty() || finished() == options_.epochs;
-    if (!options_.checkpoint.empty() && (is_last || finished() % options_.checkpoint_epochs == 0))
-      save_checkpoint();
+    if (checkpoint_.is_wanted() && (is_last || finished() % options_.checkpoint_epochs == 0))
+      checkpoint_.save();
     if (history_.signal != 0) tell_of(history_.signal);
     history_.times.skip();
   }
@@ -385,9 +382,9 @@ class Fit {
     const int signal = follow(wishes);
     const bool stops = wishes != 0;
     const bool saves =
-        !options_.checkpoint.empty() &&
+        checkpoint_.is_wanted() &&
         (stops || (options_.checkpoint_steps > 0 && run_.steps % options_.checkpoint_steps == 0));
-    if (saves) save_checkpoint();
+    if (saves) checkpoint_.save();
     if (!stops) return false;
     history_.signal = signal;
     if (signal != 0) tell_of(signal);
@@ -402,7 +399,7 @@ class Fit {
     out << '\n'
         << signal_name(signal) << ": stopped in epoch " << run_.epoch << " after batch "
         << run_.batch << " of " << run_.data.size();
-    if (!options_.checkpoint.empty())
+    if (checkpoint_.is_wanted())
       out << "; saved to " << options_.checkpoint << ", from which a resumed run continues";
     else
       out << "; nothing was saved, because fit() has no .checkpoint";
@@ -436,72 +433,37 @@ class Fit {
   };
 
   void describe_state() {
-    if (options_.checkpoint.empty()) return;
+    if (!checkpoint_.is_wanted()) return;
+    TrainingState& state = checkpoint_.state();
     const auto numbered = [](const char* name, size_t i) {
       return i == 0 ? name : name + std::to_string(i + 1);
     };
-    state_("fit", place_)("model", run_.model)("batches", run_.data);
+    state("fit", place_)("model", run_.model)("batches", run_.data);
     if (sharded_ != nullptr)
-      state_("optimizer", *sharded_);
+      state("optimizer", *sharded_);
     else
       for (size_t i = 0; i < optimizers_.size(); ++i)
-        state_(numbered("optimizer", i), *optimizers_[i]);
-    if (scaler_.is_enabled()) state_("scaler", scaler_);
-    if (options_.average != nullptr) state_("average", *options_.average);
-    if (options_.validation != nullptr) state_("validation", *options_.validation);
+        state(numbered("optimizer", i), *optimizers_[i]);
+    if (scaler_.is_enabled()) state("scaler", scaler_);
+    if (options_.average != nullptr) state("average", *options_.average);
+    if (options_.validation != nullptr) state("validation", *options_.validation);
     size_t count = 0;
     for (const Callback& each : options_.callbacks)
-      if (each.save) each.save(state_, numbered("callback", count++));
-  }
-
-  /// Calls a function that reads or writes the checkpoint; adds advice to its errors.
-  template <typename Call>
-  void with_advice(const std::string& advice, const Call& call) {
-    try {
-      call();
-    } catch (const IoError& error) {
-      fail<IoError>("fit: ", error.what(), "; ", advice);
-    } catch (const FormatError& error) {
-      fail<FormatError>("fit: ", error.what(), "; ", advice);
-    } catch (const ArgumentError& error) {
-      fail<ArgumentError>("fit: ", error.what(), "; ", advice);
-    }
+      if (each.save) each.save(state, numbered("callback", count++));
   }
 
   void prepare_checkpoint() {
-    const std::string& path = options_.checkpoint;
-    with_advice("choose a .checkpoint in a folder that can be written",
-                [&] { const AtomicFile attempt(path); });
+    checkpoint_.require_writable();
     if (!options_.resume) return;
-    bool resumed = false;
-    with_advice("to start anew, remove the file or choose another .checkpoint",
-                [&] { resumed = state_.resume(path); });
-    require_same_place(resumed ? run_.steps : -1);
+    const bool resumed = checkpoint_.resume();
+    checkpoint_.require_same_steps(resumed ? run_.steps : -1);
     if (!resumed || options_.progress.out == nullptr ||
         options_.progress.style == ProgressStyle::kNone)
       return;
     std::ostream& out = *options_.progress.out;
-    out << path << ": continues after epoch " << finished();
+    out << options_.checkpoint << ": continues after epoch " << finished();
     if (in_epoch_) out << " and batch " << run_.batch << " of " << run_.data.size();
     out << (finished() >= options_.epochs ? "; all epochs are done" : "") << std::endl;
-  }
-
-  /// A rank that does not see the file would begin anew.
-  void require_same_place(int64_t steps) const {
-    const dist::Communicator& world = options_.world;
-    const int64_t most = world.max(steps, "steps"), fewest = -world.max(-steps, "steps");
-    const auto text = [](int64_t n) { return n < 0 ? "none" : std::to_string(n) + " steps"; };
-    if (most != fewest)
-      fail<IoError>("fit: rank ", world.rank(), " found a checkpoint of ", text(steps),
-                    ", other ranks one of ", text(steps == most ? fewest : most),
-                    ": .checkpoint must be on a file system that all ranks share");
-  }
-
-  void save_checkpoint() {
-    with_advice(
-        "the last checkpoint is unchanged: make room or mend the folder, then run again to "
-        "continue from it",
-        [&] { state_.save(options_.checkpoint, options_.world); });
   }
 
   FitOptions options_;
@@ -513,7 +475,7 @@ class Fit {
   PassSums sums_;
   Training run_;
   GraphedStep step_, update_step_;
-  TrainingState state_;
+  FitCheckpoint checkpoint_{options_.checkpoint, options_.world};
   std::optional<dist::DataParallel> parallel_;  // if there are several ranks
   std::optional<Interrupt> interrupt_;
   Place place_{*this};
@@ -530,10 +492,6 @@ class Fit {
   bool begins_group_ = true, ends_group_ = true;
   double group_examples_ = 0;
 };
-
-}  // namespace
-
-namespace {
 
 /// Reads .validation_data for the lifetime of the object.
 class ValidationData {

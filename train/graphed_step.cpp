@@ -1,5 +1,7 @@
 #include "train/graphed_step.h"
 
+#include <mutex>
+
 #include "absl/cleanup/cleanup.h"
 
 #include "core/autograd/internal/capture.h"
@@ -98,7 +100,8 @@ struct GraphedStep::Impl {
   std::vector<Shapes> known;
   std::string reason;
   bool graphed = false;
-  bool is_running = false;  // the function, which may call its own step
+  bool is_running = false;    // the function, which may call its own step
+  std::recursive_mutex busy;  // held by the thread whose call runs
 
   std::vector<Variable> run(Inputs given);
   std::vector<Variable> call(Inputs given) {
@@ -123,7 +126,7 @@ void GraphedStep::check_count(size_t expected, size_t given) {
 
 GraphedStep::GraphedStep(Wrapped, Function fn, std::vector<Variable> inputs,
                          GraphedStepOptions options)
-    : impl_(new Impl{std::move(fn), std::move(inputs), options, {}, {}, false}) {
+    : impl_(new Impl{std::move(fn), std::move(inputs), options, {}, {}, false, false, {}}) {
   if (options.warmup < 1) fail<ArgumentError>("GraphedStep: warmup is ", options.warmup);
   if (options.max_graphs < 1)
     fail<ArgumentError>("GraphedStep: max_graphs is ", options.max_graphs);
@@ -163,6 +166,7 @@ Shapes* GraphedStep::Impl::find(Inputs given) {
 }
 
 std::vector<Variable> GraphedStep::Impl::run(Inputs given) {
+  const std::lock_guard lock(busy);
   if (!options.enabled) return eagerly(given, "it is not enabled");
   if (detail::context.anomaly)
     return eagerly(given, "a RunLedger or an AnomalyMode sees the result of every op");

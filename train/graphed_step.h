@@ -26,13 +26,18 @@
 // rate and step number of an optimizer (so a scheduler works, if stepped outside of the function),
 // and the scale of a GradScaler, whose decision to skip a step is made by a kernel.
 //
+// Calls by several threads run one after another. The inputs of a replay are contiguous copies, so
+// results for inputs of another layout are those of the function up to rounding.
+//
 // A step that cannot be replayed is detected while it is recorded. The function then runs normally
 // in this and in later calls, and reason() says why:
 //
-//   - the function reads values on the host: item(), to_vector(), printing, nonzero() and other ops
-//     whose result size depends on values; or it makes tensors from values of the host, or updates
-//     a weight average or a metric. On a GPU, also if it waits for the device in another way or
-//     copies values from the CPU
+//   - the function reads values on the host: item(), to_vector(), data_ptr(),
+//     printing, nonzero() and other ops whose result size depends on values; it makes tensors from
+//     values of the host, or updates a weight average or a metric. On a GPU, also if it waits for
+//     the device in another way or copies values from the CPU
+//   - the function sets a seed, a learning rate or a weight decay, steps a scheduler, or registers
+//     a hook of a leaf or of a module
 //   - the function reads a tensor and then replaces it (h = f(h)); use copy_(h, f(h))
 //   - a RunLedger or an AnomalyMode sees the result of every op; later steps are recorded
 //   - on a GPU: TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set

@@ -97,6 +97,8 @@ class MapDataset final : public Dataset<MapDataset<Of, Transform>> {
 
 }  // namespace datasets
 
+using datasets::Dataset;
+
 namespace detail {
 template <typename D>
 class Adapted final : public ::tapegrad::Dataset {

@@ -13,8 +13,10 @@
 #include <optional>
 #include <utility>
 
+#include "core/autograd/checkpoint.h"
 #include "core/base/chained.h"
 #include "core/cuda.h"
+#include "core/tape/autocast.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
@@ -26,6 +28,8 @@
 #include "nn/norm.h"
 #include "nn/recurrent.h"
 #include "ops/create.h"
+#include "ops/distance.h"
+#include "ops/loss.h"
 #include "ops/noise.h"
 #include "ops/norm.h"
 #include "ops/resample.h"
@@ -57,6 +61,14 @@ struct Scalar : Number {
   bool toBool() const { return to<bool>(); }
 };
 
+using autocast = Autocast;
+namespace utils {
+namespace data = ::tapegrad::torch::data;
+namespace checkpoint {
+using ::tapegrad::checkpoint;
+}
+}  // namespace utils
+
 inline TensorOptions dtype(DType type) { return TensorOptions().dtype(type); }
 inline TensorOptions device(Device where) { return TensorOptions().device(where); }
 inline TensorOptions requires_grad(bool on = true) { return TensorOptions().requires_grad(on); }
@@ -80,8 +92,8 @@ using Module
     [[deprecated("write `struct Net : nn::Model<Net>`, with members() in place of "
                  "register_module (docs/from_pytorch.md)")]] = ::tapegrad::nn::Module;
 
-using LinearOptions = Chained<plain::LinearOptions, &plain::LinearOptions::in_features,
-                              &plain::LinearOptions::out_features>;
+using LinearOptions = Chained<plain::LinearSettings, &plain::LinearSettings::in_features,
+                              &plain::LinearSettings::out_features>;
 template <typename Plain>
 using ConvOptionsOf =
     Chained<Plain, &Plain::in_channels, &Plain::out_channels, &Plain::kernel_size>;
@@ -105,8 +117,9 @@ using LayerNormOptions =
     Chained<plain::LayerNormOptions, &plain::LayerNormOptions::normalized_shape>;
 using GroupNormOptions = Chained<plain::GroupNormOptions, &plain::GroupNormOptions::num_groups,
                                  &plain::GroupNormOptions::num_channels>;
-using EmbeddingOptions = Chained<plain::EmbeddingOptions, &plain::EmbeddingOptions::num_embeddings,
-                                 &plain::EmbeddingOptions::embedding_dim>;
+using EmbeddingOptions =
+    Chained<plain::EmbeddingSettings, &plain::EmbeddingSettings::num_embeddings,
+            &plain::EmbeddingSettings::embedding_dim>;
 using EmbeddingBagOptions =
     Chained<plain::EmbeddingBagOptions, &plain::EmbeddingBagOptions::num_embeddings,
             &plain::EmbeddingBagOptions::embedding_dim>;
@@ -164,6 +177,30 @@ inline Variable layer_norm(const Variable& x, const LayerNormFuncOptions& option
 }
 using InterpolateFuncOptions = Chained<InterpolateOptions>;
 using GridSampleFuncOptions = Chained<GridSampleOptions>;
+struct CosineSimilarityOptions {
+  int dim = 1;
+  double eps = 1e-8;
+};
+using CosineSimilarityFuncOptions = Chained<CosineSimilarityOptions>;
+using ::tapegrad::cosine_similarity;
+inline Variable cosine_similarity(const Variable& a, const Variable& b,
+                                  const CosineSimilarityFuncOptions& options,
+                                  Where where = Where::current()) {
+  const CosineSimilarityOptions& of = options;
+  return cosine_similarity(a, b, of.dim, of.eps, where);
+}
+struct PairwiseDistanceOptions {
+  double p = 2.0, eps = 1e-6;
+  bool keepdim = false;
+};
+using PairwiseDistanceFuncOptions = Chained<PairwiseDistanceOptions>;
+using ::tapegrad::pairwise_distance;
+inline Variable pairwise_distance(const Variable& a, const Variable& b,
+                                  const PairwiseDistanceFuncOptions& options,
+                                  Where where = Where::current()) {
+  const PairwiseDistanceOptions& of = options;
+  return pairwise_distance(a, b, of.p, of.eps, of.keepdim, where);
+}
 using NormalizeFuncOptions = Chained<NormalizeOptions>;
 using GumbelSoftmaxFuncOptions = Chained<GumbelSoftmaxOptions>;
 using SoftmaxFuncOptions = Chained<SoftmaxOptions, &SoftmaxOptions::dim>;
@@ -180,6 +217,11 @@ using BinaryCrossEntropyWithLogitsFuncOptions = BCEWithLogitsLossOptions;
 using SmoothL1LossFuncOptions = SmoothL1LossOptions;
 using HuberLossFuncOptions = HuberLossOptions;
 using KLDivFuncOptions = KLDivLossOptions;
+using ::tapegrad::kl_div;
+inline Variable kl_div(const Variable& x, const Variable& target, const KLDivFuncOptions& options,
+                       Where where = Where::current()) {
+  return KLDivLoss(static_cast<const KLDivOptions&>(options)).forward(x, target, where);
+}
 using CTCLossFuncOptions = CTCLossOptions;
 using TripletMarginLossFuncOptions = TripletMarginLossOptions;
 }  // namespace functional
@@ -202,6 +244,27 @@ using LBFGSOptions = OptionsOf<plain::LBFGSOptions>;
 }  // namespace optim
 
 }  // namespace tapegrad::torch
+
+// The options whose names nn does not use otherwise: nn::LSTMOptions(4, 8).num_layers(2).
+namespace tapegrad::nn {
+using torch::nn::AvgPool1dOptions;
+using torch::nn::AvgPool2dOptions;
+using torch::nn::BatchNorm1dOptions;
+using torch::nn::BatchNorm2dOptions;
+using torch::nn::Conv1dOptions;
+using torch::nn::Conv2dOptions;
+using torch::nn::Conv3dOptions;
+using torch::nn::ConvTranspose1dOptions;
+using torch::nn::ConvTranspose2dOptions;
+using torch::nn::EmbeddingOptions;
+using torch::nn::GRUOptions;
+using torch::nn::InstanceNorm2dOptions;
+using torch::nn::LinearOptions;
+using torch::nn::LSTMOptions;
+using torch::nn::MaxPool1dOptions;
+using torch::nn::MaxPool2dOptions;
+using torch::nn::RNNOptions;
+}  // namespace tapegrad::nn
 
 namespace tapegrad::c10 {
 using std::nullopt;

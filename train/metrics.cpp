@@ -106,6 +106,7 @@ void Metric::load_state_dict(const TensorMap& state) {
 
 Variable predicted_classes(const Variable& output) {
   const NoGrad no_grad;
+  if (output.rank() == 1 && !is_float(output.dtype())) return output.detach().to(i64);
   if (output.rank() == 2 && output.size(1) > 1) return argmax(output.detach(), 1);
   if (output.rank() == 1 || (output.rank() == 2 && output.size(1) == 1))
     return (reshape(output.detach(), {output.size(0)}) > 0.5).to(i64);
@@ -114,7 +115,6 @@ Variable predicted_classes(const Variable& output) {
 
 Variable target_classes(const Variable& target) {
   const NoGrad no_grad;
-  if (target.rank() == 1 && !is_float(target.dtype())) return target.detach().to(i64);
   return predicted_classes(target);
 }
 

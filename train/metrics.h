@@ -56,6 +56,9 @@ class Metric {
   /// device.
   virtual double value() const = 0;
   void reset() { totals_.clear(); }
+  // The names of torchmetrics.
+  void update(const Variable& output, const Variable& target) { add(output, target); }
+  double compute() const { return value(); }
 
   /// The totals, to continue in another process.
   TensorMap state_dict() const;
@@ -77,8 +80,8 @@ class Metric {
   std::map<std::string, std::vector<Variable>> totals_;
 };
 
-/// Returns the class with the largest output, [N] int64, for an output [N, C]; for an output [N] or
-/// [N, 1], whether it is above 0.5.
+/// Returns the class with the largest output, [N] int64, for an output [N, C]; for floats [N] or
+/// [N, 1], whether the output is above 0.5. Integers [N] are the classes.
 Variable predicted_classes(const Variable& output);
 /// Returns class ids [N] int64 of a target: ids [N], or one-hot rows or probabilities [N, C].
 Variable target_classes(const Variable& target);

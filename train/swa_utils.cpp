@@ -67,11 +67,18 @@ void update_average(const nn::Module& model, nn::Module& average, Variable& coun
   count.copy_(full({}, updates + 1, {.dtype = i64, .device = count.device()}));
 }
 
-NewStatistics::NewStatistics(nn::Module& model) : modes_(modes_of(model)) {
+struct NewStatistics::State {
+  Modes modes;
+  std::vector<std::pair<nn::Module*, std::optional<double>>> before;  // layers, and their momentum
+};
+
+bool NewStatistics::is_needed() const { return !state_->before.empty(); }
+NewStatistics::NewStatistics(nn::Module& model)
+    : state_(new State{.modes = modes_of(model), .before = {}}) {
   const NoGrad no_grad;
   for (nn::Module* module : model.modules()) {
     visit_batch_norm(*module, [&](auto& layer) {
-      before_.emplace_back(&layer, layer.momentum());
+      state_->before.emplace_back(&layer, layer.momentum());
       layer.reset_running_stats();
       layer.set_momentum(std::nullopt);
     });
@@ -79,10 +86,10 @@ NewStatistics::NewStatistics(nn::Module& model) : modes_(modes_of(model)) {
   model.train();
 }
 NewStatistics::~NewStatistics() {
-  for (const auto& [module, momentum] : before_)
+  for (const auto& [module, momentum] : state_->before)
     visit_batch_norm(*module,
                      [&, momentum = momentum](auto& layer) { layer.set_momentum(momentum); });
-  restore(modes_);
+  restore(state_->modes);
 }
 
 }  // namespace detail

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -57,11 +58,11 @@ class NewStatistics {
   ~NewStatistics();
   NewStatistics(const NewStatistics&) = delete;
   NewStatistics& operator=(const NewStatistics&) = delete;
-  bool is_needed() const { return !before_.empty(); }
+  bool is_needed() const;
 
  private:
-  std::vector<std::pair<nn::Module*, bool>> modes_;
-  std::vector<std::pair<nn::Module*, std::optional<double>>> before_;  // layers, and their momentum
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 inline const Variable& input_of(const Variable& batch) { return batch; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/fast/cdist_narrow.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/lanes.h"
@@ -217,6 +218,7 @@ void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y,
 template <typename V>
 void cdist_backward(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y, double p,
                     Tensor& dx1) {
+  if (x1.shape()[2] <= kNarrowPoints) return cdist_narrow_backward<V>(dy, x1, x2, y, p == 1, dx1);
   p == 1 ? pull<true, V>(dy, x1, x2, y, dx1) : pull<false, V>(dy, x1, x2, y, dx1);
 }
 

@@ -14,14 +14,14 @@ struct Found {
   int64_t index;
 };
 
-constexpr int64_t kShortRow = 64;  // in elements
+constexpr int64_t kLongestColumn = 64;  // elements of a row that is processed like a column
 
 /// The first extreme of n contiguous or strided elements.
 template <bool kLargest, typename T>
 Found<Compute<T>> find_in_row(const T* x, int64_t n) {
   using Value = Compute<T>;
   const ExtremeOf<T, kLargest> extreme;
-  Value buffer[kBlock];
+  alignas(64) Value buffer[kBlock];
   Value best = Value(x[0]);
   int64_t start = 0;  // start of the block that contains it
   for (int64_t i = 0; i < n; i += kBlock) {
@@ -50,7 +50,7 @@ void find_in_columns(const T* x, int64_t rows, int64_t step, int64_t column_step
   using Value = Compute<T>;
   using Index = std::conditional_t<sizeof(Value) == 8, int64_t, int32_t>;  // as wide as Value, for
                                                                            // vectorisation
-  Value best[kBlock], buffer[kBlock];
+  alignas(64) Value best[kBlock], buffer[kBlock];
   Index index[kBlock] = {};
   std::copy_n(load_values(x, column_step, n, buffer), n, best);
   for (int64_t i = 1; i < rows; ++i) {
@@ -77,7 +77,7 @@ void find_extremes(const Tensor& x, Tensor& values, Tensor& indices) {
   const int64_t rows = x.shape()[1];
   int64_t outer = x.shape()[0], inner = x.shape()[2], step = inner, column_step = 1;
   if (indices.numel() == 0) return;
-  if (inner == 1 && rows <= kShortRow) {
+  if (inner == 1 && rows <= kLongestColumn) {
     std::swap(outer, inner);  // process rows side by side, like columns
     step = 1, column_step = rows;
   }

@@ -20,7 +20,7 @@ constexpr int64_t kBlock = 256;       // positions of a block
 /// coordinates of the grid.
 template <typename V>
 struct Places {
-  V at[kBlock], slope[kBlock];
+  alignas(64) V at[kBlock], slope[kBlock];
 
   /// The coordinates g[0], g[2], ...
   void find(const V* g, int64_t count, int64_t size, const GridSampleOptions& o) {

@@ -64,7 +64,7 @@ void group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
     const V mean = V(moments.mean), invstd = V(1 / std::sqrt(moments.var + eps));
     means.data<V>()[row] = mean;
     invstds.data<V>()[row] = invstd;
-    V buffer[kBlock], results[kBlock];
+    alignas(64) V buffer[kBlock], results[kBlock];
     for (int64_t c = 0; c < g.together; ++c) {
       const V factor = scale[size_t(g.first(row) + c)], offset = shift[size_t(g.first(row) + c)];
       for_each_block_of(g.size, [&](int64_t i, int64_t count) {
@@ -94,7 +94,7 @@ void group_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& means,
   for (int64_t row = 0; row < g.rows; ++row) {
     const int64_t first = row * g.together;  // channel of all examples
     const V mean = means.data<V>()[row], invstd = invstds.data<V>()[row];
-    V x_buffer[kBlock], dy_buffer[kBlock], terms[kBlock];
+    alignas(64) V x_buffer[kBlock], dy_buffer[kBlock], terms[kBlock];
     double sum = 0, product = 0;
     for (int64_t c = first; c < first + g.together; ++c) {
       for_each_block_of(g.size, [&](int64_t i, int64_t count) {

@@ -47,7 +47,7 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
     const V mean = V(moments.mean), invstd = V(1 / std::sqrt(moments.var + eps));
     means.data<V>()[row] = mean;
     invstds.data<V>()[row] = invstd;
-    V buffer[kBlock], results[kBlock];
+    alignas(64) V buffer[kBlock], results[kBlock];
     for (int64_t i = 0; i < n; i += kBlock) {
       const int64_t count = std::min(kBlock, n - i);
       const V* xs = load_values(from + i, 1, count, buffer);
@@ -76,7 +76,7 @@ template <typename T>
 void row_backward(const T* x, const T* dy, int64_t n, Compute<T> mean, Compute<T> invstd,
                   const Compute<T>* weight, T* dx, double* dweight, double* dbias) {
   using V = Compute<T>;
-  V x_buffer[kBlock], dy_buffer[kBlock], x_hat[kBlock], g[kBlock];
+  alignas(64) V x_buffer[kBlock], dy_buffer[kBlock], x_hat[kBlock], g[kBlock];
   const auto load = [&](int64_t i, int64_t count) {  // computes x_hat and returns dy
     const V* xs = load_values(x + i, 1, count, x_buffer);
     for (int64_t j = 0; j < count; ++j) x_hat[j] = (xs[j] - mean) * invstd;

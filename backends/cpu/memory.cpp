@@ -40,11 +40,19 @@ void convert_all(const From* x, int64_t count, To* y) {
 template <typename From, typename To>
 void copy_pieces(const Tensor& x, Tensor& y) {
   const Tensor* const inputs[] = {&x};
-  detail::map_pieces(
-      [](const void*, std::byte* y, int64_t count, const std::byte* const* inputs) {
-        convert_all(reinterpret_cast<const From*>(inputs[0]), count, reinterpret_cast<To*>(y));
-      },
-      nullptr, y, inputs);
+  const auto convert_rows = [](const void*, std::byte* y, const std::byte* const* inputs,
+                               const detail::MapRows& rows) {
+    const From* from = reinterpret_cast<const From*>(inputs[0]);
+    To* to = reinterpret_cast<To*>(y);
+    for (int64_t row = 0; row < rows.rows; ++row) {
+      if (rows.constant[0])
+        std::fill_n(to, rows.count, convert<To>(*from));
+      else
+        convert_all(from, rows.count, to);
+      to += rows.pitch[0], from += rows.pitch[1];
+    }
+  };
+  detail::map_pieces({convert_rows, nullptr, true}, y, inputs);
 }
 
 constexpr int64_t kTile = 32;

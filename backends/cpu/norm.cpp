@@ -1,5 +1,6 @@
 #include "ops/norm.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cpu/fast/norm_packed.h"
@@ -36,12 +37,12 @@ struct ChannelMoments {
     const double count = double(x.shape()[0] * x.shape()[2]);
     const Tensor shape = mean.with_layout({{1, channels, 1}, {channels, 1, 1}, 0});
     std::vector<double> means(channels);
-    reduce<T>(WideSumOf<T>{}, x, shape, [&, out = mean.data<V>()](int64_t i, double total) {
+    reduce<T>(WideSumOf<V>{}, x, shape, [&, out = mean.data<V>()](int64_t i, double total) {
       means[i] = total / count;
       out[i] = V(means[i]);
     });
     reduce<T>(
-        SquaresOf<T>{}, x, shape,
+        SquaresOf<V>{}, x, shape,
         [=, out = var.data<V>()](int64_t i, double total) { out[i] = V(total / count); },
         means.data());
   }
@@ -72,7 +73,7 @@ void normalize(const Tensor& x, const Compute<T>* mean, const Compute<T>* scale,
   using V = Compute<T>;
   for_each_run(x.shape(), [=, from = x.data<T>(), to = y.data<T>()](int64_t offset, int64_t channel,
                                                                     int64_t count) {
-    V buffer[kBlock], results[kBlock];
+    alignas(64) V buffer[kBlock], results[kBlock];
     const V* xs = load_values(from + offset, 1, count, buffer);
     const V *m = mean + channel, *s = scale + channel, *b = shift + channel;
     for (int64_t j = 0; j < count; ++j)
@@ -152,7 +153,7 @@ void normalize_elements(const Tensor& x, const std::array<const Tensor*, 4>& oth
   T* to = y.data<T>();
   for_each_row(shape, strides, [&](const auto& at, const auto& step, int64_t count) {
     for (int64_t first = 0; first < count; first += kBlock) {
-      V mean[kBlock], scale[kBlock], shift[kBlock], x_buffer[kBlock], y_buffer[kBlock];
+      alignas(64) V mean[kBlock], scale[kBlock], shift[kBlock], x_buffer[kBlock], y_buffer[kBlock];
       int64_t n = std::min(kBlock, count - first);
       const auto take = [&](size_t i, V* numbers_of_row) {
         spread(numbers[i] + at[i] + first * step[i], step[i], n, numbers_of_row);
@@ -234,7 +235,7 @@ void channel_sums(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
 #pragma omp parallel for if (x.numel() > kParallel)
     for (int64_t first = 0; first < channels; first += kStrip) {
       const int64_t count = std::min(kStrip, channels - first);
-      V x_buffer[kStrip], dy_buffer[kStrip];
+      alignas(64) V x_buffer[kStrip], dy_buffer[kStrip];
       for (int64_t i = 0; i < n; ++i) {
         const V* xv = load_values(xs + i * channels + first, 1, count, x_buffer);
         const V* dyv = load_values(dys + i * channels + first, 1, count, dy_buffer);
@@ -248,7 +249,7 @@ void channel_sums(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
   }
 #pragma omp parallel for if (x.numel() > kParallel)
   for (int64_t c = 0; c < channels; ++c) {
-    V x_buffer[kBlock], dy_buffer[kBlock], terms[kBlock];
+    alignas(64) V x_buffer[kBlock], dy_buffer[kBlock], terms[kBlock];
     double sum = 0, product = 0;
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t start = 0; start < size; start += kBlock) {
@@ -274,7 +275,7 @@ void input_gradient(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
   using V = Compute<T>;
   for_each_run(x.shape(), [=, xs = x.data<T>(), dys = dy.data<T>(), to = dx.data<T>()](
                               int64_t offset, int64_t c, int64_t count) {
-    V x_buffer[kBlock], dy_buffer[kBlock], results[kBlock];
+    alignas(64) V x_buffer[kBlock], dy_buffer[kBlock], results[kBlock];
     const V* xv = load_values(xs + offset, 1, count, x_buffer);
     const V* dyv = load_values(dys + offset, 1, count, dy_buffer);
     const V *m = mean + c, *s = scale + c, *b = shift + c, *k = slope + c;

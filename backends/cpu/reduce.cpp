@@ -2,9 +2,11 @@
 
 #include "backends/cpu/fast/norm_packed.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/functions_power.h"
 #include "backends/cpu/tools/independent_rows.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
+#include "backends/cpu/tools/short_rows.h"
 #include "core/dispatch/implementations.h"
 #include "ops/internal/reduce_kernels.h"
 
@@ -31,12 +33,96 @@ void merge_loops(Nest& nest) {
   nest = merged;
 }
 
+/// A reducer of floats whose Parts are doubles or floats in vectors.
+template <typename R>
+concept OfDoubles = requires(Doubles x) {
+  R::combine(x, x);
+};
+template <typename R>
+concept OfFloats = requires(Batch<float> x) {
+  R::combine(x, x);
+};
+
+/// Reduces the lanes of n columns in their order.
+template <OfDoubles R>
+void reduce_lanes(const Batch<float>* columns, int64_t n, double* totals) {
+  WideFloats total(R::kFirst);
+  for (int64_t c = 0; c < n; ++c) {
+    const WideFloats wide(Floats(columns[c].data));
+    total.lower = R::combine(total.lower, wide.lower);
+    total.upper = R::combine(total.upper, wide.upper);
+  }
+  std::memcpy(totals, &total.lower, sizeof(total.lower));
+  std::memcpy(totals + kDoubles, &total.upper, sizeof(total.upper));
+}
+template <OfFloats R>
+void reduce_lanes(const Batch<float>* columns, int64_t n, float* totals) {
+  Batch<float> total(R::kFirst);
+  for (int64_t c = 0; c < n; ++c) total = R::combine(total, columns[c]);
+  total.store_unaligned(totals);
+}
+
+/// The lanes of the total of a row of n floats, in one vector.
+template <OfDoubles R>
+Doubles lanes_of_row(const float* x, int64_t n) {
+  Doubles lower = Doubles{} + R::kFirst, upper = lower;
+  const auto add = [&](Floats values) {
+    const WideFloats wide(values);
+    lower = R::combine(lower, wide.lower);
+    upper = R::combine(upper, wide.upper);
+  };
+  int64_t i = 0;
+  for (; i + kFloats <= n; i += kFloats) add(load_vector<Floats>(x + i));
+  if (i < n) add(Floats(load_first(x + i, n - i, Batch<float>(0.0f)).data));
+  return lower + upper;
+}
+
+/// Reduces contiguous rows of n floats, combining the lanes of kDoubles rows together.
+template <OfDoubles R>
+void reduce_middle_rows(const float* x, int64_t rows, int64_t n, const TotalWriter<double>& write) {
+  for_each_tile_of_rows(rows, n, kParallel, [&](int64_t first, int64_t count) {
+    for (int64_t row = first; row < first + count; row += kDoubles) {
+      const int64_t together = std::min<int64_t>(kDoubles, first + count - row);
+      Doubles lanes[kDoubles] = {};
+      for (int64_t r = 0; r < together; ++r) lanes[r] = lanes_of_row<R>(x + (row + r) * n, n);
+      const Doubles totals =
+          combine_lanes<double>(lanes, [](Doubles a, Doubles b) { return a + b; });
+      double in_order[kDoubles];
+      std::memcpy(in_order, &totals, sizeof(totals));
+      write(row, 1, in_order, together);
+    }
+  });
+}
+
+/// reduce(), with faster ways for contiguous rows of few floats.
+template <typename T, typename R>
+void reduce_any(const R& r, const Tensor& x, const Tensor& y,
+                const TotalWriter<typename R::Total>& write) {
+  if constexpr (std::is_same_v<T, float> && (OfDoubles<R> || OfFloats<R>)) {
+    const int64_t rows = x.numel() > 0 ? contiguous_rows(x, y) : 0;
+    const int64_t n = rows > 0 ? x.numel() / rows : kMiddleRow + 1;
+    if constexpr (requires { R::kAddsLanes; })
+      if (n >= kFloats && n <= kMiddleRow)
+        return reduce_middle_rows<R>(x.data<float>(), rows, n, write);
+    if (n < kShortRow)
+      return for_each_tile_of_rows(rows, n, kParallel, [&](int64_t row, int64_t count) {
+        Batch<float> columns[kShortRow];
+        load_columns(x.data<float>() + row * n, count, n, columns);
+        typename R::Total totals[kTileOfRows];
+        reduce_lanes<R>(columns, n, totals);
+        write(row, 1, totals, count);
+      });
+  }
+  reduce<T>(r, x, y, write);
+}
+
 template <typename T>
 void sum(const Tensor& x, double divisor, Tensor& y) {
   if constexpr (kIsFloat<T>)
-    reduce<T>(WideSumOf<T>{}, x, y, [=, out = y.data<T>()](int64_t i, double total) {
-      out[i] = convert<T>(divisor == 1 ? total : total / divisor);
-    });
+    reduce_any<T>(WideSumOf<Compute<T>>{}, x, y,
+                  [divisor, out = y.data<T>()](int64_t i, double total) {
+                    out[i] = convert<T>(divisor == 1 ? total : total / divisor);
+                  });
   else
     reduce<T>(SumOf<T>{}, x, y,
               [out = y.data<int64_t>()](int64_t i, uint64_t total) { out[i] = int64_t(total); });
@@ -106,7 +192,7 @@ struct PresentSumOf : SumOf<T, double> {
 
 template <typename T>
 void nansum(const Tensor& x, Tensor& y) {
-  reduce<T>(PresentSumOf<T>{}, x, y,
+  reduce<T>(PresentSumOf<Compute<T>>{}, x, y,
             [out = y.data<T>()](int64_t i, double total) { out[i] = convert<T>(total); });
 }
 
@@ -125,14 +211,14 @@ struct CountOf {
 
 template <typename T>
 void count_nonzero(const Tensor& x, Tensor& y) {
-  reduce<T>(CountOf<T>{}, x, y,
+  reduce<T>(CountOf<Compute<T>>{}, x, y,
             [out = y.data<int64_t>()](int64_t i, int64_t total) { out[i] = total; });
 }
 
 template <typename T>
 void prod(const Tensor& x, Tensor& y) {
   using Out = std::conditional_t<kIsFloat<T>, T, int64_t>;
-  reduce<T>(ProductOf<T>{}, x, y, [out = y.data<Out>()](int64_t i, auto total) {
+  reduce_any<T>(ProductOf<Compute<T>>{}, x, y, [out = y.data<Out>()](int64_t i, auto total) {
     if constexpr (kIsFloat<T>)
       out[i] = convert<T>(total);
     else
@@ -142,28 +228,58 @@ void prod(const Tensor& x, Tensor& y) {
 
 template <bool kLargest, typename T>
 void extreme(const Tensor& x, Tensor& y) {
-  reduce<T>(ExtremeOf<T, kLargest>{}, x, y,
-            [out = y.data<T>()](int64_t i, auto total) { out[i] = T(total); });
+  reduce_any<T>(ExtremeOf<Compute<T>, kLargest>{}, x, y,
+                [out = y.data<T>()](int64_t i, auto total) { out[i] = T(total); });
 }
 
 template <typename T>
 void contains(const Tensor& x, bool zero, bool yes, Tensor& y) {
-  reduce<T>(Contains<T>{zero}, x, y,
+  reduce<T>(Contains<Compute<T>>{zero}, x, y,
             [yes, out = y.data<bool>()](int64_t i, auto found) { out[i] = (found != 0) == yes; });
 }
+
+/// The sum of |x|^p for any p.
+template <typename T>
+struct AnyPowersOf : SumOf<T, double> {
+  double p;
+
+  explicit AnyPowersOf(double p) : p(p) {}
+  double add(double part, Compute<T> value) const { return part + power(double(value)); }
+  double block(const float* values, int64_t n) const {
+    return sum_in_double(values, n, [this](auto x) { return this->power(x); });
+  }
+  template <int k>
+  void add_rows(double* parts, const float* const (&rows)[k], int64_t first, int64_t last) const {
+    combine_in_double(parts, rows, first, last,
+                      [this](auto a, auto b) { return a + this->power(b); });
+  }
+
+ private:
+  double power(double x) const {
+    const double size = std::fabs(x);
+    return p == 0 ? double(x != 0) : p == 3 ? size * size * size : std::pow(size, p);
+  }
+  Doubles power(Doubles x) const {
+    const Doubles zero{}, one = zero + 1.0, size = x < zero ? -x : x;
+    if (p == 0) return x != zero ? one : zero;
+    if (p == 3) return size * size * size;
+    using B = xsimd::batch<double>;
+    const Doubles regular = size == zero ? one : size;  // pow() is slow for a zero
+    const Doubles result(functions::pow(B(B::register_type(regular)), B(p)).data);
+    return size == zero ? zero + std::pow(0.0, p) : result;
+  }
+};
 
 template <typename T>
 void norm(const Tensor& x, double p, Tensor& y) {
   T* out = y.data<T>();
   if (p == 1)
-    return reduce<T>(PowersOf<T, 1>{}, x, y,
-                     [out](int64_t i, double total) { out[i] = convert<T>(total); });
+    return reduce_any<T>(PowersOf<Compute<T>, 1>{}, x, y,
+                         [out](int64_t i, double total) { out[i] = convert<T>(total); });
   if (p == 2)
-    return reduce<T>(PowersOf<T, 2>{}, x, y,
-                     [out](int64_t i, double total) { out[i] = convert<T>(std::sqrt(total)); });
-  PowersOf<T, 0> powers;
-  powers.p = p;
-  reduce<T>(powers, x, y, [out, p](int64_t i, double total) {
+    return reduce_any<T>(PowersOf<Compute<T>, 2>{}, x, y,
+                         [out](int64_t i, double total) { out[i] = convert<T>(std::sqrt(total)); });
+  reduce<T>(AnyPowersOf<Compute<T>>(p), x, y, [out, p](int64_t i, double total) {
     out[i] = convert<T>(p == 0 ? total : std::pow(total, 1 / p));
   });
 }
@@ -172,9 +288,10 @@ template <typename T>
 void var(const Tensor& x, double divisor, bool root, Tensor& y) {
   const double count = double(x.numel() / std::max<int64_t>(y.numel(), 1));
   std::vector<double> means(y.numel());
-  reduce<T>(WideSumOf<T>{}, x, y, [&](int64_t i, double total) { means[i] = total / count; });
+  reduce_any<T>(WideSumOf<Compute<T>>{}, x, y,
+                [&](int64_t i, double total) { means[size_t(i)] = total / count; });
   reduce<T>(
-      SquaresOf<T>{}, x, y,
+      SquaresOf<Compute<T>>{}, x, y,
       [=, out = y.data<T>()](int64_t i, double total) {
         out[i] = convert<T>(root ? std::sqrt(total / divisor) : total / divisor);
       },

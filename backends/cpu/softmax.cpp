@@ -1,5 +1,6 @@
 // softmax, log_softmax, logsumexp and their gradients over [outer, n, inner]. Rows along n are
 // either contiguous (inner is 1), or interleaved; interleaved rows are processed in strips.
+// Rows of few floats have functions of their own (softmax_rows.h).
 #include "ops/softmax.h"
 
 #include <algorithm>
@@ -7,11 +8,13 @@
 #include <limits>
 
 #include "backends/cpu/register.h"
+#include "backends/cpu/softmax_rows.h"
 #include "backends/cpu/tools/exponentials.h"
 #include "backends/cpu/tools/independent_rows.h"
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
+#include "backends/cpu/tools/short_rows.h"
 #include "ops/reduce.h"
 
 #ifdef __clang__
@@ -24,6 +27,8 @@ namespace {
 enum class Goal { kSoftmax, kLogSoftmax, kLogSumExp };
 
 inline constexpr int64_t kStrip = 256;  // interleaved rows per strip
+
+static_assert(kShortRow <= kFewestColumns);  // segments of captured steps do not divide short rows
 
 /// log(sum(exp)) from the maximum and the sum of exp(x - maximum).
 template <typename V>
@@ -43,7 +48,7 @@ void multiply(V* x, int64_t n, V factor) {
 template <Goal kGoal, typename T>
 void row_forward(const T* x, int64_t n, T* y) {
   using V = Compute<T>;
-  V buffer[kBlock], e[kBlock];
+  alignas(64) V buffer[kBlock], e[kBlock];
   V largest = -std::numeric_limits<V>::infinity();
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
@@ -91,37 +96,44 @@ void strip_forward(const T* x, int64_t n, int64_t step, int64_t count, T* y) {
   using V = Compute<T>;
   using B = xsimd::batch<V>;
   constexpr int64_t kSize = int64_t(B::size);
-  V buffer[kStrip], e[kStrip], largest[kStrip];
-  double sum[kStrip] = {};
+  alignas(64) V buffer[kStrip], e[kStrip], largest[kStrip];
+  double sum[kStrip];
   const ExtremeOf<T, true> extreme;
-  std::fill_n(largest, kStrip, extreme.kFirst);
+  const int64_t used = (count + kSize - 1) / kSize * kSize;  // whole registers are loaded
+  std::fill_n(largest, used, extreme.kFirst);
+  std::fill_n(sum, used, 0.0);
   for (int64_t i = 0; i < n; ++i) {
     const V* values = load_values(x + i * step, 1, count, buffer);
     for (int64_t j = 0; j < count; ++j) largest[j] = extreme.add(largest[j], values[j]);
   }
-  const auto exp_row = [&](int64_t i) {  // e = exp(x - largest); elements past the end are
-                                         // arbitrary
-    std::copy_n(load_values(x + i * step, 1, count, buffer), count, e);
-    std::fill(e + count, e + (count + kSize - 1) / kSize * kSize, V(0));
-    for (int64_t j = 0; j < count; j += kSize)
-      functions::exp_of_negative(B::load_unaligned(e + j) - B::load_unaligned(largest + j))
+  const auto exp_row = [&](int64_t i) {  // e = exp(x - largest)
+    const V* values = load_values(x + i * step, 1, count, buffer);
+    int64_t j = 0;
+    for (; j + kSize <= count; j += kSize)
+      functions::exp_of_negative(B::load_unaligned(values + j) - B::load_unaligned(largest + j))
           .store_unaligned(e + j);
+    if (j < count) {
+      const B shift = B::load_unaligned(largest + j);
+      functions::exp_of_negative(load_first(values + j, count - j, shift) - shift)
+          .store_unaligned(e + j);
+    }
   };
   for (int64_t i = 0; i < n; ++i) {
     exp_row(i);
     for (int64_t j = 0; j < count; ++j) sum[j] += double(e[j]);
     if constexpr (kGoal == Goal::kSoftmax && !kIsHalf<T>) std::copy_n(e, count, y + i * step);
   }
-  if constexpr (kGoal == Goal::kLogSumExp) {
-    for (int64_t j = 0; j < count; ++j) y[j] = T(log_sum(largest[j], sum[j]));
-    return;
-  }
-  if constexpr (kGoal == Goal::kLogSoftmax) {
+  if constexpr (kGoal != Goal::kSoftmax) {
     using Doubles = xsimd::batch<double>;
     for (int64_t j = 0; j < count; j += int64_t(Doubles::size))
       functions::log(Doubles::load_unaligned(sum + j)).store_unaligned(sum + j);
   }
-  V total[kStrip];
+  if constexpr (kGoal == Goal::kLogSumExp) {
+    for (int64_t j = 0; j < count; ++j)
+      y[j] = T(std::isinf(largest[j]) ? largest[j] : V(double(largest[j]) + sum[j]));
+    return;
+  }
+  alignas(64) V total[kStrip];
   for (int64_t j = 0; j < count; ++j) total[j] = V(kGoal == Goal::kSoftmax ? 1 / sum[j] : sum[j]);
   for (int64_t i = 0; i < n; ++i) {
     if constexpr (kGoal == Goal::kLogSoftmax) {
@@ -158,6 +170,16 @@ void forward(const Tensor& x, Tensor& y) {
   const int64_t rows = kGoal == Goal::kLogSumExp ? 1 : n;  // rows of y
   const T* from = x.data<T>();
   T* to = y.data<T>();
+  if constexpr (std::is_same_v<T, float>)
+    if (n > 0 && (n < kShortRow || (inner == 1 && n <= kMiddleRow))) {
+      constexpr auto kShort = kGoal == Goal::kSoftmax      ? softmax_short
+                              : kGoal == Goal::kLogSoftmax ? log_softmax_short
+                                                           : logsumexp_short;
+      constexpr auto kMiddle = kGoal == Goal::kSoftmax      ? softmax_middle
+                               : kGoal == Goal::kLogSoftmax ? log_softmax_middle
+                                                            : logsumexp_middle;
+      return (n < kShortRow ? kShort : kMiddle)(from, {x.shape()[0], n, inner}, to);
+    }
   for_each_strip(
       x.shape(), [&](int64_t i) { row_forward<kGoal>(from + i * n, n, to + i * rows); },
       [&](int64_t i, int64_t first, int64_t count) {
@@ -220,7 +242,7 @@ template <bool kLog, typename T>
 void row_backward(const T* y, const T* dy, int64_t n, T* dx) {
   using V = Compute<T>;
   using Rule = Backward<kLog>;
-  V y_buffer[kBlock], dy_buffer[kBlock];
+  alignas(64) V y_buffer[kBlock], dy_buffer[kBlock];
   double total = 0;
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
@@ -233,7 +255,7 @@ void row_backward(const T* y, const T* dy, int64_t n, T* dx) {
     const int64_t count = std::min(kBlock, n - i);
     const V* ys = load_probabilities<kLog>(y + i, count, y_buffer);
     const V* dys = load_values(dy + i, 1, count, dy_buffer);
-    V buffer[kIsHalf<T> ? kBlock : 1];
+    alignas(64) V buffer[kIsHalf<T> ? kBlock : 1];
     V* results = place_values(dx + i, buffer);
 #pragma omp simd  // dx may be dy
     for (int64_t j = 0; j < count; ++j) results[j] = Rule::gradient(ys[j], dys[j], sum);
@@ -245,8 +267,9 @@ template <bool kLog, typename T>
 void strip_backward(const T* y, const T* dy, int64_t n, int64_t step, int64_t count, T* dx) {
   using V = Compute<T>;
   using Rule = Backward<kLog>;
-  V y_buffer[kStrip], dy_buffer[kStrip], results[kStrip];
-  double sum[kStrip] = {};
+  alignas(64) V y_buffer[kStrip], dy_buffer[kStrip], results[kStrip];
+  double sum[kStrip];
+  std::fill_n(sum, count, 0.0);
   for (int64_t i = 0; i < n; ++i) {
     const V* ys = load_values(y + i * step, 1, count, y_buffer);
     const V* dys = load_values(dy + i * step, 1, count, dy_buffer);
@@ -264,6 +287,13 @@ template <bool kLog, typename T>
 void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
   if (y.numel() == 0) return;
   const int64_t n = y.shape()[1], inner = y.shape()[2];
+  if constexpr (std::is_same_v<T, float>)
+    if (n < kShortRow || (inner == 1 && n <= kMiddleRow)) {
+      constexpr auto kShort = kLog ? log_softmax_short_backward : softmax_short_backward;
+      constexpr auto kMiddle = kLog ? log_softmax_middle_backward : softmax_middle_backward;
+      return (n < kShortRow ? kShort : kMiddle)(y.data<T>(), dy.data<T>(), {y.shape()[0], n, inner},
+                                                dx.data<T>());
+    }
   for_each_strip(
       y.shape(),
       [&](int64_t i) {

@@ -22,7 +22,7 @@ struct SumOfAll {
             .sum_bytes = size_t(blocks_of(x.numel())) * sizeof(double)};
   }
   static void run(const RowBlock& block, const Tensor& x, double* sums) {
-    Compute<T> buffer[kBlock];
+    alignas(64) Compute<T> buffer[kBlock];
     sums += block.first / kBlock;
     for (int64_t i = 0; i < block.count; i += kBlock) {
       const int64_t n = std::min(kBlock, block.count - i);
@@ -61,7 +61,7 @@ struct SumOfRows {
   }
   static void run(const RowBlock& block, const Tensor& x, int64_t columns, double* sums) {
     const int64_t pieces = pieces_of(block.all, columns), end = block.first + block.count;
-    Compute<T> buffer[kBlock];
+    alignas(64) Compute<T> buffer[kBlock];
     for (int64_t row = block.first; row < end;) {
       const int64_t piece = ((row + 1) * pieces - 1) / block.all;
       const int64_t start = piece * block.all / pieces, stop = (piece + 1) * block.all / pieces;

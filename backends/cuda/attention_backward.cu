@@ -122,19 +122,17 @@ __global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks)
         tiles.stage(1, kOwnsQueries ? values : above, i);
         if constexpr (!kOwnsQueries) load_queries(i);
         __syncthreads();
-        V shares[Tiles::kRows][Tiles::kColumns], gradients[Tiles::kRows][Tiles::kColumns];
+        V shares[Tiles::kRows][Tiles::kColumns];
         tiles.multiply(own, 0, p.features, shares);
         finish_scores<kOwnsQueries>(p, tiles, head, first, i, shares);
-        tiles.multiply(second, 1, p.width, gradients);
-        drop<kOwnsQueries>(p, tiles, head, first, i, gradients);
-#pragma unroll
-        for (int r = 0; r < Tiles::kRows; ++r)
-#pragma unroll
-          for (int c = 0; c < Tiles::kColumns; ++c) {
-            const int query = kOwnsQueries ? tiles.row(r) : tiles.column(c);
-            shares[r][c] =
-                std::exp(shares[r][c] - log_sums[query]) * (gradients[r][c] - totals[query]);
-          }
+        const auto kept = draw_kept<kOwnsQueries>(p, tiles, head, first, i);
+        const V scale = V(p.dropped.scale);  // 1 without dropout
+        // Few gradients of shares are in registers at a time.
+        tiles.multiply_each(second, 1, p.width, [&](int r, int c, V gradient) {
+          const int query = kOwnsQueries ? tiles.row(r) : tiles.column(c);
+          shares[r][c] = std::exp(shares[r][c] - log_sums[query]) *
+                         (kept(r, c, gradient, scale) - totals[query]);
+        });
         tiles.put(shares);
         tiles.add(sums, 0, p.features);
         __syncthreads();  // the tile has been read

@@ -1,12 +1,9 @@
 // Cumulative ops. Sums and logarithms of sums are computed in double, integers in 64 bits.
 #include "ops/scan.h"
 
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <thrust/scan.h>
-
 #include "backends/cuda/device/each.cuh"
 #include "backends/cuda/device/numeric.cuh"
+#include "backends/cuda/device/running_sums.cuh"
 #include "backends/cuda/device/scan.cuh"
 #include "backends/cuda/device/thrust.cuh"
 #include "backends/cuda/register.h"
@@ -94,18 +91,18 @@ struct RunningExtreme {
   __device__ void store(int64_t at, State state) const { indices[at] = state.where; }
 };
 
-struct RowOf {
+struct ElementOfRow {
+  const uint64_t* values;
   int64_t n;
-  __device__ int64_t operator()(int64_t i) const { return i / n; }
+  TG_HD RangeSum operator()(int64_t i) const { return {values[i], uint64_t(i % n == 0)}; }
 };
 
 /// Replaces the elements of contiguous rows of n by their running sums. Sums of integers are exact
 /// in any order, so Thrust may split rows as it likes.
 void sum_along_rows(int64_t n, Tensor& y) {
-  run_thrust(y, [values = y.data<int64_t>(), count = y.numel(), n](const auto& policy) {
-    const auto rows =
-        thrust::make_transform_iterator(thrust::counting_iterator<int64_t>(0), RowOf{n});
-    thrust::inclusive_scan_by_key(policy, rows, rows + count, values, values);
+  run_thrust(y, [values = reinterpret_cast<uint64_t*>(y.data<int64_t>()), count = y.numel(),
+                 n](const auto& policy) {
+    running_sums(policy, count, ElementOfRow{values, n}, values);
   });
 }
 

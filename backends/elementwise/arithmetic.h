@@ -1,4 +1,4 @@
-// Registers the elementwise kernels of ops/arithmetic.h.
+// Registers the elementwise kernels of ops/arithmetic.h, and that of logsumexp's gradient.
 #pragma once
 
 #include "backends/elementwise/elementwise.h"
@@ -23,6 +23,7 @@ void register_arithmetic_kernels() {
   D::template set<kernels::copysign, formulas::Copysign>(kFloatTypes);
   D::template set<kernels::addcmul, formulas::Addcmul>(kFloatTypes);
   D::template set<kernels::addcdiv, formulas::Addcdiv>(kFloatTypes);
+  D::template set<kernels::logsumexp_backward, formulas::LogSumExpBackward>(kFloatTypes);
   D::template set<kernels::bitwise_and, formulas::BitwiseAnd>(kBits);
   D::template set<kernels::bitwise_or, formulas::BitwiseOr>(kBits);
   D::template set<kernels::bitwise_xor, formulas::BitwiseXor>(kBits);

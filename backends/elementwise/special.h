@@ -25,6 +25,7 @@ void register_special_kernels() {
   D::template set<kernels::digamma, formulas::Digamma>(kFloatTypes);
   D::template set<kernels::sinc, formulas::Sinc>(kFloatTypes);
   D::template set<kernels::gamma_slope, formulas::GammaSlope>(kFloatTypes);
+  D::template set<kernels::gamma_cdf, formulas::GammaCdf>(kFloatTypes);
 
   Device::template set<kernels::polygamma>(
       kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, int64_t n, Tensor& y) {

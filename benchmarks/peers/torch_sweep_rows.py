@@ -1,4 +1,6 @@
-"""Cases of torch_sweep.py that multiplied sizes do not make: typical sizes of products, convolutions, selections."""
+"""Cases of torch_sweep.py that multiplied sizes do not make: typical sizes of products, convolutions, selections.
+
+Cases of the size `shapes` (--sizes=shapes) have operands that broadcast, short rows, or few rows."""
 import torch
 import torch.nn.functional as F
 from rows import B, D, I, In, N, P, Row, U
@@ -6,9 +8,9 @@ from rows import B, D, I, In, N, P, Row, U
 ROWS = []
 
 
-def row(op, *inputs, torch_function=None, dtype="F32", about="", backward=True, **attrs):
+def row(op, *inputs, torch_function=None, dtype="F32", about="", backward=True, size="typical", **attrs):
     made = Row(op, list(inputs), attrs, torch_function, 16 if backward else 0, None, 1, None)
-    made.size, made.dtype, made.about = "typical", dtype, about
+    made.size, made.dtype, made.about = size, dtype, about
     ROWS.append(made)
 
 
@@ -96,3 +98,22 @@ row("dropout", N(1024, 1024), p=0.5, training=True, torch_function=F.dropout)
 row("randn", torch_function=lambda size: torch.randn(size), size=[1024, 1024])
 row("fft.rfft", N(1024, 1024), torch_function=lambda x: torch.view_as_real(torch.fft.rfft(x)))
 row("cdist", N(512, 64), N(512, 64))
+
+for a, b in (((256, 1, 64), (1, 256, 64)), ((32, 1, 512), (1, 128, 512)), ((32, 256, 1), (32, 1, 256)),
+             ((2048, 1), (1, 2048)), ((2048, 512), (512,)), ((2048, 512), (2048, 1)), ((4, 1, 128), (4, 128, 128)),
+             ((4, 128, 1), (4, 128, 128)), ((16, 128, 8, 64), (16, 1, 8, 64)), ((64, 100, 20), (64, 100, 1))):
+    row("mul", N(*a), N(*b), size="shapes")
+    row("add", N(*a), N(*b), size="shapes")
+for n in (3, 10, 24, 48, 128):
+    for op in ("sum", "mean", "amax", "logsumexp"):
+        row(op, N(200000 // n, n), dim=[1], size="shapes")
+    for op in ("softmax", "log_softmax"):
+        row(op, N(200000 // n, n), dim=1, size="shapes")
+for shape in ((2000, 8, 16), (1000, 4, 64), (64, 5, 1024), (4, 128, 128), (10000, 10, 3)):
+    for op in ("sum", "amax", "logsumexp"):
+        row(op, N(*shape), dim=[1], size="shapes")
+    row("softmax", N(*shape), dim=1, size="shapes")
+for shape in ((2048, 512), (64, 128, 64), (8, 1024, 2048)):
+    row("glu", N(*shape), dim=len(shape) - 1, size="shapes")
+for k in (3, 16):
+    row("cdist", N(4, 512, k), N(4, 512, k), size="shapes")

@@ -70,6 +70,15 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     if (number >= values_.size()) run_again();
     return checked(number);
   }
+  void on_op(std::string_view name) override {
+    if (!again_) return ops_.push_back(name);
+    if (next_op_ == ops_.size())
+      fail<AutogradError>("checkpoint: run again, the function has more ops");
+    if (ops_[next_op_] != name)
+      fail<AutogradError>("checkpoint: run again, the function calls ", name, " in place of ",
+                          ops_[next_op_]);
+    ++next_op_;
+  }
   void on_input(const Tensor& input) override {
     const uint32_t version = input.storage().version();
     if (!again_) return read_.push_back(version);
@@ -134,9 +143,9 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     const Set<&Context::draw_observer> observer(this);
     again_ = true;
     running_ = std::this_thread::get_id();
-    next_draw_ = next_read_ = 0;
+    next_draw_ = next_op_ = next_read_ = 0;
     values_.clear();
-    bool is_complete = false;
+    bool is_complete = false, is_whole = true;
     const absl::Cleanup end_again = [&] {
       running_ = std::thread::id();
       again_ = false;
@@ -145,10 +154,15 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     try {
       run_(xs);
     } catch (const ReachedFirstRun&) {
+      is_whole = false;
     }
     if (values_.size() != saved_.size())
       fail<AutogradError>("checkpoint: run again, the function saves ", values_.size(),
                           " values, at first it saved ", saved_.size());
+    if (is_whole && next_op_ < ops_.size())
+      fail<AutogradError>("checkpoint: run again, the function does not call ", ops_[next_op_]);
+    if (is_whole && next_draw_ < draws_.size())
+      fail<AutogradError>("checkpoint: run again, the function draws fewer random numbers");
     is_complete = true;
   }
 
@@ -158,7 +172,8 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
   const DType autocast_dtype_;
   std::vector<Input> inputs_;
   std::vector<Saved> saved_;
-  std::vector<uint32_t> read_;  // versions of the inputs of the recorded ops, in order
+  std::vector<std::string_view> ops_;  // names of the recorded ops, in order
+  std::vector<uint32_t> read_;         // versions of the inputs of the recorded ops, in order
   std::vector<RandomState> draws_;
   std::optional<Set<&Context::saved_store>> store_;
   std::optional<Set<&Context::draw_observer>> observer_;
@@ -166,7 +181,7 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
 
   std::mutex mutex_;           // two backward passes may need the values at once
   std::deque<Tensor> values_;  // references stay valid while more are kept
-  size_t next_draw_ = 0, next_read_ = 0;
+  size_t next_draw_ = 0, next_op_ = 0, next_read_ = 0;
   bool is_first_run_ = true;  // a pass inside of it runs the function again up to that place
   bool again_ = false;
   std::atomic<std::thread::id> running_{};  // the thread that runs the function again

@@ -1,8 +1,15 @@
 #include "core/autograd/function.h"
 
+#include <utility>
+
 #include "core/tape/op.h"
 
 namespace tapegrad::autograd {
+
+void SavedItem::fail_type() const {
+  if (!value_.has_value()) fail<ArgumentError>("saved_data: nothing was saved under this name");
+  fail<ArgumentError>("saved_data: the saved value has another type");
+}
 
 std::vector<Variable> Context::saved_tensors() const {
   std::vector<Variable> all = saved_;
@@ -28,10 +35,15 @@ bool Context::needs_input_grad(size_t argument) const {
   return needs_[argument];
 }
 
+FunctionCall::FunctionCall(Backward backward)
+    : context_(std::make_shared<Context>()), backward_(backward) {}
+FunctionCall::~FunctionCall() = default;
+
 void FunctionCall::add(const Variable& argument) {
   arguments_.push_back(context_->needs_.size());
   context_->needs_.push_back(argument.requires_grad());
   inputs_.push_back(argument);
+  versions_.push_back(argument.defined() ? argument.value().storage().version() : 0);
 }
 
 struct FunctionCall::Op {
@@ -47,7 +59,7 @@ struct FunctionCall::Op {
   std::vector<Variable> backward(std::span<const Variable> dy) const {
     std::vector<Variable> gradients(dy.begin(), dy.end());
     for (size_t k = 0; k < gradients.size(); ++k)
-      if (!gradients[k].defined()) {
+      if (!gradients[k].defined() && context->materializes_) {
         const Tensor& y = results[k];
         gradients[k] = Variable(Tensor::full(y.shape(), 0, y.dtype(), y.device()));
       }
@@ -62,6 +74,12 @@ struct FunctionCall::Op {
 };
 
 std::vector<Variable> FunctionCall::record(const std::vector<Variable>& results, Where where) {
+  // The history of a result of an op would not have the write. A leaf has no history.
+  for (size_t i = 0; i < inputs_.size() && is_recording(); ++i)
+    if (inputs_[i].requires_grad() && !inputs_[i].is_leaf() &&
+        inputs_[i].value().storage().version() != versions_[i])
+      fail<AutogradError>("autograd::Function: forward writes in place to its argument ",
+                          arguments_[i], ", which is the result of an op; write to a clone()");
   Op op{context_, backward_, arguments_, {}};
   for (const Variable& result : results) op.results.push_back(result.value());
   for (Variable& saved : context_->saved_) {
@@ -73,7 +91,12 @@ std::vector<Variable> FunctionCall::record(const std::vector<Variable>& results,
         saved = Variable(saved.value());  // a handle whose history may be set
       }
   }
-  return tapegrad::apply(std::move(op), where, std::span<const Variable>(inputs_));
+  std::vector<Variable> recorded =
+      tapegrad::apply(std::move(op), where, std::span<const Variable>(inputs_));
+  for (const Variable& constant : std::exchange(context_->constant_, {}))
+    for (size_t k = 0; k < results.size(); ++k)
+      if (constant.is_same(results[k])) recorded[k] = recorded[k].detach();
+  return recorded;
 }
 
 }  // namespace tapegrad::autograd

@@ -14,13 +14,18 @@
 //
 // The context may also be a pointer. forward runs without recording, and returns a Variable or a
 // std::vector of them. backward returns one gradient for each argument of forward behind the
-// context, empty for a number. A backward pass with create_graph differentiates it again.
-// core/tape/op.h describes ops with less overhead.
+// context, empty for a number. forward must not write in place to a result of another op. A
+// backward pass with create_graph differentiates it again. core/tape/op.h describes ops with less
+// overhead.
 #pragma once
 
+#include <any>
+#include <concepts>
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -29,22 +34,58 @@
 
 namespace tapegrad::autograd {
 
-/// A value of Context::saved_data: a number or a Variable.
+/// A value of Context::saved_data: a number, a Variable, a list of sizes, a text, a pointer, or any
+/// other copyable type, which to<T>() returns. Reading another type than the saved one throws
+/// ArgumentError. A pointer must be valid until the backward pass.
 class SavedItem {
  public:
   SavedItem() = default;
   template <typename T>
-  requires std::is_arithmetic_v<T> SavedItem(T value) : number_(value) {}
-  SavedItem(const Variable& value) : variable_(value) {}
+  requires(!std::same_as<std::remove_cvref_t<T>, SavedItem>) SavedItem(T&& value)
+      : value_(Stored<std::decay_t<T>>(std::forward<T>(value))) {}
 
-  double toDouble() const { return number_.to<double>(); }
-  int64_t toInt() const { return number_.to<int64_t>(); }
-  bool toBool() const { return number_.to<bool>(); }
-  const Variable& toTensor() const { return variable_; }
+  double toDouble() const { return to<double>(); }
+  int64_t toInt() const { return to<int64_t>(); }
+  bool toBool() const { return to<bool>(); }
+  const Variable& toTensor() const { return get<Variable>(); }
+  std::vector<int64_t> toIntVector() const { return get<Dims>().vec(); }
+  const std::string& toStringRef() const { return get<std::string>(); }
+  template <typename T>
+  T to() const {
+    if constexpr (std::is_arithmetic_v<T>)
+      return get<Number>().template to<T>();
+    else if constexpr (std::same_as<T, std::vector<int64_t>>)
+      return toIntVector();
+    else
+      return get<Stored<T>>();
+  }
 
  private:
-  Number number_ = 0;
-  Variable variable_;
+  template <typename T>
+  struct StoredAs : std::type_identity<T> {};
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  struct StoredAs<T> : std::type_identity<Number> {
+  };
+  template <std::derived_from<Variable> T>
+  struct StoredAs<T> : std::type_identity<Variable> {};
+  template <std::same_as<std::vector<int64_t>> T>
+  struct StoredAs<T> : std::type_identity<Dims> {};
+  template <typename T>
+  requires std::same_as<T, const char*> || std::same_as<T, char*>
+  struct StoredAs<T> : std::type_identity<std::string> {
+  };
+  template <typename T>
+  using Stored = typename StoredAs<T>::type;
+
+  template <typename T>
+  const T& get() const {
+    const T* value = std::any_cast<T>(&value_);
+    return value ? *value : (fail_type(), *value);
+  }
+  [[noreturn, gnu::cold]] void fail_type() const;
+
+  std::any value_;
 };
 
 /// What forward keeps for backward.
@@ -63,10 +104,22 @@ class Context {
   /// Whether the argument requires a gradient; the first one is 0.
   bool needs_input_grad(size_t argument) const;
 
+  /// Results of forward that have no gradient, such as indices. They do not require one.
+  void mark_non_differentiable(std::vector<Variable> results) { constant_ = std::move(results); }
+  template <std::derived_from<Variable>... Vs>
+  requires(sizeof...(Vs) > 0) void mark_non_differentiable(const Vs&... results) {
+    constant_ = {results...};
+  }
+  /// Whether backward gets zeros for a result that was not used (the default), or an empty
+  /// Variable.
+  void set_materialize_grads(bool on) { materializes_ = on; }
+
   std::map<std::string, SavedItem> saved_data;
 
  private:
   friend class FunctionCall;
+  bool materializes_ = true;
+  std::vector<Variable> constant_;  // results without a gradient, until the call is recorded
   std::vector<Variable> saved_;
   std::vector<uint32_t> versions_;  // of the saved variables
   std::vector<int> outputs_;        // the result that a saved variable is, or -1
@@ -81,7 +134,8 @@ class FunctionCall {
  public:
   using Backward = std::vector<Variable> (*)(Context&, std::vector<Variable> gradients);
 
-  explicit FunctionCall(Backward backward) : backward_(backward) {}
+  explicit FunctionCall(Backward backward);
+  ~FunctionCall();
   Context& context() { return *context_; }
   void add(const Variable& argument);
   template <typename T>
@@ -93,10 +147,11 @@ class FunctionCall {
 
  private:
   struct Op;
-  std::shared_ptr<Context> context_ = std::make_shared<Context>();
+  std::shared_ptr<Context> context_;
   Backward backward_;
   std::vector<Variable> inputs_;
-  std::vector<size_t> arguments_;  // the argument that each input is
+  std::vector<size_t> arguments_;   // the argument that each input is
+  std::vector<uint32_t> versions_;  // of each input, before forward
 };
 
 template <typename Self>

@@ -6,7 +6,6 @@
 //   if (!result) std::cerr << result.message;
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <functional>
 #include <string>

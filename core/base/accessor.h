@@ -1,9 +1,9 @@
 // Accessor: the elements of a strided array in the memory of the CPU, by x[i][j].
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 namespace tapegrad {
@@ -16,8 +16,7 @@ template <typename T, size_t n>
 class Accessor {
  public:
   Accessor(T* data, const int64_t* sizes, const int64_t* strides) : data_(data) {
-    std::copy_n(sizes, n, sizes_.begin());
-    std::copy_n(strides, n, strides_.begin());
+    for (size_t i = 0; i < size_t(n); ++i) sizes_[i] = sizes[i], strides_[i] = strides[i];
   }
 
   int64_t size(size_t dim) const { return sizes_.at(dim); }

@@ -171,6 +171,10 @@ struct Chained : Plain {
     return P::kdim = std::move(set), *this;
   }
   template <typename P = Plain>
+  Chained& keepdim(decltype(P::keepdim) set) {
+    return P::keepdim = std::move(set), *this;
+  }
+  template <typename P = Plain>
   Chained& kernel_size(decltype(P::kernel_size) set) {
     return P::kernel_size = std::move(set), *this;
   }

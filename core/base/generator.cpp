@@ -40,6 +40,17 @@ RandomState RandomGenerator::state() const {
 }
 
 void RandomGenerator::set_state(RandomState state) {
+  if (StepObserver* step = StepObserver::current()) [[unlikely]] {
+    const auto is_here = [this, state] {
+      const RandomState now = this->state();
+      return now.seed == state.seed && now.offset == state.offset;
+    };
+    // Setting the state that the generator has changes nothing, as long as a step begins there.
+    if (is_here())
+      step->on_setting(is_here);
+    else
+      step->on_host_change("sets the seed of a generator");
+  }
   const Lock lock(busy_);
   state_ = state;
 }

@@ -2,6 +2,7 @@
 // files use Tensor; models are written with Variable.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 
 #include "core/base/dtype.h"
@@ -17,6 +18,27 @@ namespace detail {
 /// False, in a static_assert that fails only if its template is used.
 template <typename...>
 inline constexpr bool kNever = false;
+/// Fails to compile. In a noexcept(), which the compiler evaluates where a function is called, the
+/// message is the first error; but so it is in a test whether types convert.
+template <typename... V>
+constexpr bool refuse_tensor() {
+  static_assert(kNever<V...>,
+                "type Variable instead of Tensor; x.value() is the Tensor of a Variable, and "
+                "Variable(t) is a Variable of a Tensor");
+  return true;
+}
+/// A method of Variable that Tensor does not have. The deduced type makes the message the first
+/// error.
+struct VariableMethod {
+  template <typename... X>
+  auto operator()(const X&...) const {
+    static_assert(refuse_tensor<X...>());
+  }
+  template <typename... X>
+  auto operator()(std::initializer_list<int64_t>, const X&...) const {
+    static_assert(refuse_tensor<X...>());
+  }
+};
 }  // namespace detail
 
 class Tensor {
@@ -24,25 +46,25 @@ class Tensor {
   Tensor() {}  // an empty handle without storage
   template <std::same_as<Variable> V>
   Tensor(const V&) {
-    static_assert(detail::kNever<V>,
-                  "type Variable instead of Tensor; x.value() is the Tensor of a Variable");
+    static_assert(detail::refuse_tensor<V>());
   }
-  // Return types that are deduced make the message the first error.
   template <std::same_as<Variable> V>
   auto operator=(const V&) {
-    static_assert(detail::kNever<V>,
-                  "type Variable instead of Tensor; x.value() is the Tensor of a Variable");
+    static_assert(detail::refuse_tensor<V>());
   }
   template <typename V>
   auto operator[](const V&) const {
-    static_assert(detail::kNever<V>,
-                  "type Variable instead of Tensor; x.value() is the Tensor of a Variable");
+    static_assert(detail::refuse_tensor<V>());
   }
   template <std::integral V>
   auto size(V) const {
-    static_assert(detail::kNever<V>,
-                  "type Variable instead of Tensor; x.value() is the Tensor of a Variable");
+    static_assert(detail::refuse_tensor<V>());
   }
+  static constexpr detail::VariableMethod abs{}, add{}, add_{}, argmax{}, backward{}, clamp{},
+      detach{}, dim{}, div{}, exp{}, flatten{}, grad{}, log{}, matmul{}, max{}, mean{}, min{}, mm{},
+      mul{}, mul_{}, norm{}, permute{}, pow{}, relu{}, requires_grad_{}, reshape{}, select{},
+      sigmoid{}, slice{}, softmax{}, sqrt{}, squeeze{}, sum{}, tanh{}, transpose{}, unsqueeze{},
+      view{}, zero_{};
 
   static Tensor empty(const Shape& shape, DType dtype, Device device = cpu);
   static Tensor full(const Shape& shape, Number value, DType dtype, Device device = cpu);
@@ -101,6 +123,10 @@ class Tensor {
   /// Returns the only element. Throws ShapeError if there is not exactly one.
   double item() const;
   Number number() const;  // like item(), but exact for integers
+  template <typename T>
+  T item() const {
+    return number().to<T>();
+  }
   /// Returns a contiguous tensor of the values on the CPU, for a function that reads them there.
   Tensor on_host(DType dtype, const char* function) const;
 

@@ -38,7 +38,10 @@ struct RowDivision {
   int64_t rows = 0;      // of each divided operand, along its leading dimensions; 0: not divisible
   int64_t unit = 1;      // a block begins at a multiple of this number of rows
   bool is_flat = false;  // the rows are single elements; blocks have one dimension
-  size_t sum_bytes = 0;  // memory for sums over rows
+  // RowBlock::sums, one behind the other:
+  size_t sum_bytes = 0;              // for sums over rows; zero at first
+  size_t work_bytes = 0;             // of any value at first
+  size_t lane_bytes = 0;             // only if blocks have rows in lanes; zero at first
   std::vector<int64_t> starts = {};  // rows at which a thread may begin; empty: any
 };
 
@@ -46,7 +49,7 @@ struct RowDivision {
 struct RowBlock {
   int64_t first, count;
   int64_t all;      // rows of the whole call
-  std::byte* sums;  // RowDivision::sum_bytes bytes for all blocks, which are zero at first
+  std::byte* sums;  // RowDivision::sum_bytes, work_bytes and lane_bytes for all blocks
 };
 
 /// Floats behind the rows of each divided operand that are readable, unless the block is the last

@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "core/base/device.h"
+#include "core/base/output.h"
 #include "core/dispatch/span.h"
 #include "core/inspect/communication.h"
 
@@ -98,6 +99,7 @@ class Profiler {
   /// the time; then the passes and, if requested, the epoch. Times are per step if an optimizer
   /// made steps, else in total.
   void print(std::ostream& out, ProfileTable table = {}) const;
+  void print(ProfileTable table = {}) const { print(standard_output(), table); }
   /// Writes the format of Chrome's trace viewer. Throws IoError if the file cannot be written.
   void save_trace(const std::string& path) const;
 

@@ -5,8 +5,9 @@
 
 namespace tapegrad {
 
-/// Lines of "name: value": version, compiler, flags, CPU and its instruction sets, threads, kernel
-/// libraries, CUDA devices (or the reason why there are none), memory.
+/// Lines of "name: value": version, compiler, build options and flags, operating system, CPU and
+/// its instruction sets, threads, kernel libraries, CUDA devices (or the reason why there are
+/// none), memory.
 std::string runtime_info();
 
 }  // namespace tapegrad

@@ -22,9 +22,11 @@
 // outside of a scope.
 #pragma once
 
+#include <concepts>
 #include <string_view>
 
 #include "core/base/context.h"
+#include "core/base/device.h"
 #include "core/base/dtype.h"
 
 namespace tapegrad {
@@ -43,6 +45,8 @@ class [[nodiscard]] Autocast {
   explicit Autocast(DType dtype, bool on = true);
   /// PyTorch's arguments. The scope is of the devices of its operands, whatever the name says.
   explicit Autocast(std::string_view device, DType dtype = bf16, bool on = true);
+  template <std::same_as<Device> D>
+  explicit Autocast(const D&, DType dtype = bf16, bool on = true) : Autocast(dtype, on) {}
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;

@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/internal/scope.h"
+#include "core/base/internal/step_observer.h"
 #include "core/tape/internal/backward.h"
 #include "core/tape/internal/newest_line.h"
 #include "core/tape/internal/node_hooks.h"
@@ -81,6 +82,11 @@ void require_function(const Hook& hook) {
   if (!hook) fail<ArgumentError>("register_hook: the hook is an empty function");
 }
 
+/// Tells a captured step that a hook is registered. A leaf outlives the step, other nodes do not.
+void note_hook(const TapeNode& node) {
+  if (node.is_leaf()) StepObserver::tell_host_change("registers a hook of a leaf");
+}
+
 }  // namespace
 
 HookHandle TapeNode::register_hook(uint32_t output, GradientHook hook) {
@@ -88,16 +94,19 @@ HookHandle TapeNode::register_hook(uint32_t output, GradientHook hook) {
   if (output >= outputs)
     fail<ArgumentError>("register_hook: output ", output, " of ", outputs, " of ", name());
   require_function(hook);
+  note_hook(*this);
   ++hooks().added;
   return hooks().gradient.add({output, std::move(hook)});
 }
 HookHandle TapeNode::register_prehook(NodePreHook hook) {
   require_function(hook);
+  note_hook(*this);
   ++hooks().added;
   return hooks().before.add(std::move(hook));
 }
 HookHandle TapeNode::register_hook(NodeHook hook) {
   require_function(hook);
+  note_hook(*this);
   ++hooks().added;
   return hooks().after.add(std::move(hook));
 }

@@ -108,6 +108,8 @@ class SavedStore : public Counted {
   /// Returns the number by which value() finds the tensor.
   virtual uint32_t keep(const Tensor& value) = 0;
   virtual const Tensor& value(uint32_t number) = 0;
+  /// Called with the name of each recorded op, which is never freed, before on_input().
+  virtual void on_op(std::string_view name) = 0;
   /// Called with each input of each recorded op, before the op's values are kept.
   virtual void on_input(const Tensor& input) = 0;
   static void destroy(SavedStore* store) { delete store; }

@@ -49,7 +49,8 @@ void for_each_saved(Op& op, Visit visit) {
 }
 
 template <typename Inputs>
-[[gnu::cold, gnu::noinline]] void show_inputs(const Inputs& inputs) {
+[[gnu::cold, gnu::noinline]] void show_inputs(std::string_view op, const Inputs& inputs) {
+  context.saved_store->on_op(op);
   for (size_t i = 0; i < inputs.size(); ++i)
     if (at(inputs, i).defined()) context.saved_store->on_input(at(inputs, i).value());
 }
@@ -159,7 +160,7 @@ Variable finish(Op&& op, Where where, const Inputs& inputs, Variable&& output) {
   if constexpr (is_differentiable<std::remove_reference_t<Op>>()) {
     if (is_recording() && any_requires_grad(inputs) && is_float(output.dtype())) {
       if (context.saved_store != nullptr) [[unlikely]]
-        show_inputs(inputs);
+        show_inputs(std::remove_reference_t<Op>::kName, inputs);
       record(std::move(op), where, inputs, output);
     }
   }
@@ -183,7 +184,7 @@ std::vector<Variable> finish(Op&& op, Where where, const Inputs& inputs,
           std::move(op), line_of(where), [&] { return edges_of(inputs); }, values.size());
       const RefPtr<TapeNode> owner = RefPtr<TapeNode>::adopt(node);
       if (context.saved_store != nullptr) [[unlikely]]
-        show_inputs(inputs);
+        show_inputs(std::remove_reference_t<Op>::kName, inputs);
       keep_inputs(node->op(), inputs, Needs(node->edges()));
       keep_outputs(node->op(), values);
       for (uint32_t k = 0; k < outputs.size(); ++k) {
@@ -293,7 +294,7 @@ Variable overwrite(Op&& op, Where where, const InputPointers<N>& inputs, size_t 
   Variable& x = const_cast<Variable&>(*inputs[i]);  // was given as an rvalue
   try {
     if (records && context.saved_store != nullptr) [[unlikely]]
-      show_inputs(inputs);
+      show_inputs(std::remove_reference_t<Op>::kName, inputs);
     [&]<size_t... I>(std::index_sequence<I...>) { op.write(inputs[I]->value()..., x.writable()); }
     (std::make_index_sequence<N>());
     if (context.anomaly) [[unlikely]]
@@ -396,7 +397,7 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
     made = {RefPtr<TapeNode>::adopt(node), 0};
     ran = &node->op();
     if (context.saved_store != nullptr) [[unlikely]]
-      show_inputs(inputs);
+      show_inputs(std::remove_reference_t<Op>::kName, inputs);
     keep_inputs(node->op(), inputs, Needs(node->edges()));
     values = write(node->op());
     if constexpr (kMore) {

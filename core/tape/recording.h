@@ -26,7 +26,13 @@ struct [[nodiscard]] NoGrad : Recording {
   NoGrad() : Recording(false) {}
 };
 
+struct [[nodiscard]] EnableGrad : Recording {
+  EnableGrad() : Recording(true) {}
+};
+
 using NoGradGuard = NoGrad;
+/// PyTorch's set_grad_enabled(on).
+using SetGradEnabled = Recording;
 /// Calls f without recording and returns its result.
 template <typename F>
 decltype(auto) no_grad(F&& f) {
@@ -34,9 +40,20 @@ decltype(auto) no_grad(F&& f) {
   return f();
 }
 
+/// Calls f with recording and returns its result.
+template <typename F>
+decltype(auto) enable_grad(F&& f) {
+  const EnableGrad guard;
+  return f();
+}
+
 template <typename V = void>
 void no_grad() {
   static_assert(sizeof(V*) == 0, "type `const NoGrad guard;` or no_grad([&] { ... })");
+}
+template <typename V = void>
+void enable_grad() {
+  static_assert(sizeof(V*) == 0, "type `const EnableGrad guard;` or enable_grad([&] { ... })");
 }
 
 /// Turns recording off and creates tensors that do not count in-place writes. These tensors cannot

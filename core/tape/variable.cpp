@@ -39,10 +39,17 @@ Number Variable::number(Where where) const {
 }
 double Variable::item(Where where) const { return number(where).real(); }
 
+/// Tells a captured step that the host is given the address of the values.
+static void note_read(const Tensor& x, const char* function) {
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    step->on_read(x, function);
+}
+
 void Variable::check_type(DType dtype) const {
   if (dtype != this->dtype())
     fail<DTypeError>("data_ptr: the elements are ", this->dtype(), ", not ", dtype);
   if (device() != tapegrad::cpu) fail<DeviceError>("data_ptr: the elements are on ", device());
+  note_read(value(), "data_ptr()");
 }
 
 void Variable::check_accessor(DType dtype, size_t rank) const {
@@ -51,6 +58,7 @@ void Variable::check_accessor(DType dtype, size_t rank) const {
   if (int(rank) != this->rank())
     fail<ShapeError>("accessor: of rank ", rank, " for a tensor of shape ", shape());
   if (device() != tapegrad::cpu) fail<DeviceError>("accessor: the elements are on ", device());
+  note_read(value(), "accessor()");
   value().storage().keep_in_order();  // the caller keeps the address
 }
 void detail::fail_accessor(int64_t index, int64_t size) {

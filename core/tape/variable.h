@@ -139,6 +139,16 @@ class Variable : public VariableOps {
   /// hook may return a replacement, or an empty Variable to leave the gradient unchanged. A hook
   /// that owns this variable creates a reference cycle, which only remove() breaks.
   HookHandle register_hook(GradientHook hook) const;
+  /// A hook that returns nothing leaves the gradient unchanged.
+  template <std::invocable<const Variable&> F>
+  requires std::is_void_v<std::invoke_result_t<F&, const Variable&>> HookHandle
+  register_hook(F hook)
+  const {
+    return register_hook(GradientHook([hook](const Variable& gradient) mutable {
+      hook(gradient);
+      return Variable();
+    }));
+  }
   /// Calls the hook whenever a backward pass has accumulated into the gradient of this leaf, while
   /// the pass still runs for other leaves: to send the gradient, or to update and clear it early.
   HookHandle register_post_accumulate_grad_hook(AccumulateHook hook) const;
@@ -146,7 +156,8 @@ class Variable : public VariableOps {
   TapeNode* grad_fn() const { return is_leaf() ? nullptr : edge().node.get(); }
 
   /// Accumulates d this / d leaf into the gradient of every leaf. Without a seed this variable must
-  /// have one element. If an error is thrown, no leaf has changed.
+  /// have one element. If an error is thrown, only leaves with a
+  /// register_post_accumulate_grad_hook() may have changed.
   void backward(BackwardOptions options = {}, Where where = Where::current()) const;
   void backward(const Variable& seed, BackwardOptions options = {},
                 Where where = Where::current()) const;
@@ -184,6 +195,11 @@ class Variable : public VariableOps {
   template <typename V = void>
   auto size() const {
     static_assert(detail::kNever<V>, "type x.shape() or x.numel() instead of x.size()");
+  }
+  template <typename V = void>
+  auto& mutable_grad() const {
+    static_assert(detail::kNever<V>,
+                  "type x.zero_grad() instead of x.mutable_grad() = {}, x.grad() to change it");
   }
 
   // Other names of members.
@@ -353,6 +369,7 @@ class Variable::Part : public Variable {
   Where where_;
 };
 
+inline const Variable& ReductionOps::self() const { return static_cast<const Variable&>(*this); }
 inline const Variable& VariableOps::self() const { return static_cast<const Variable&>(*this); }
 inline Variable& VariableOps::self() { return static_cast<Variable&>(*this); }
 inline Variable::Iterator Variable::begin() const { return {*this, 0}; }
@@ -385,6 +402,8 @@ struct VariableList : std::span<const Variable> {
   VariableList(std::initializer_list<Variable> list) : span(list.begin(), list.size()) {}
   VariableList(const std::vector<Variable>& list) : span(list) {}
   VariableList(std::span<const Variable> list) : span(list) {}
+  template <std::same_as<std::vector<Tensor>> Tensors>
+  VariableList(const Tensors&) noexcept(detail::refuse_tensor<Tensors>()) {}
 };
 
 /// Accumulates d y / d leaf into the gradient of every leaf; y.backward().

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/tensor.h"
+#include "core/tape/reduction_ops.h"
 
 namespace tapegrad {
 
@@ -19,7 +20,6 @@ class Subscript;  // ops/subscript.h
 struct Slice;
 struct NewAxis;
 struct ValuesIndices;  // ops/extremes.h
-struct MinMax;         // ops/statistics.h
 struct Unique;         // ops/sort.h
 namespace linalg {
 struct Slogdet;  // ops/linalg.h
@@ -29,77 +29,8 @@ struct TensorOptions;  // ops/create.h
 }
 
 /// Base of Variable alone.
-class VariableOps {
+class VariableOps : public ReductionOps {
  public:
-  // Reductions. Dims is a list of dimensions or one dimension; none means all.
-  Variable sum(Where where = Where::current()) const;
-  Variable sum(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
-  Variable mean(Where where = Where::current()) const;
-  Variable mean(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
-  Variable nansum(const Dims& dims = {}, bool keepdim = false,
-                  Where where = Where::current()) const;
-  Variable nanmean(const Dims& dims = {}, bool keepdim = false,
-                   Where where = Where::current()) const;
-  Variable prod(Where where = Where::current()) const;
-  Variable prod(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable std(Where where = Where::current()) const;
-  Variable std(const Dims& dims, bool unbiased = true, bool keepdim = false,
-               Where where = Where::current()) const;
-  /// x.std(false) divides by n instead of n - 1.
-  template <std::same_as<bool> B>
-  auto std(B unbiased, Where where = Where::current()) const {
-    return std(Dims(), unbiased, false, where);
-  }
-  template <std::same_as<bool> B>
-  auto var(B unbiased, Where where = Where::current()) const {
-    return var(Dims(), unbiased, false, where);
-  }
-  Variable var(Where where = Where::current()) const;
-  Variable var(const Dims& dims, bool unbiased = true, bool keepdim = false,
-               Where where = Where::current()) const;
-  Variable norm(double p = 2.0, Where where = Where::current()) const;
-  Variable norm(double p, const Dims& dims, bool keepdim = false,
-                Where where = Where::current()) const;
-  Variable dist(const Variable& other, double p = 2.0, Where where = Where::current()) const;
-  Variable logsumexp(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
-  Variable max(Where where = Where::current()) const;
-  ValuesIndices max(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable max(const Variable& other, Where where = Where::current()) const;
-  Variable min(Where where = Where::current()) const;
-  ValuesIndices min(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable min(const Variable& other, Where where = Where::current()) const;
-  Variable amax(Where where = Where::current()) const;
-  Variable amax(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
-  Variable amin(Where where = Where::current()) const;
-  Variable amin(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
-  Variable any(Where where = Where::current()) const;
-  Variable any(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
-  Variable all(Where where = Where::current()) const;
-  Variable all(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
-  MinMax aminmax(Where where = Where::current()) const;
-  MinMax aminmax(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable argmax(Where where = Where::current()) const;
-  Variable argmax(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable argmin(Where where = Where::current()) const;
-  Variable argmin(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable median(Where where = Where::current()) const;
-  ValuesIndices median(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable nanmedian(Where where = Where::current()) const;
-  ValuesIndices nanmedian(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable quantile(double q, Where where = Where::current()) const;
-  Variable quantile(double q, int dim, bool keepdim = false, Where where = Where::current()) const;
-  ValuesIndices kthvalue(int64_t k, int dim = -1, bool keepdim = false,
-                         Where where = Where::current()) const;
-  Variable count_nonzero(const Dims& dims = {}, Where where = Where::current()) const;
-  Variable bincount(const Variable& weights, int64_t minlength = 0,
-                    Where where = Where::current()) const;
-  Variable bincount(Where where = Where::current()) const;
-  Variable histc(int64_t bins = 100, double min = 0, double max = 0,
-                 Where where = Where::current()) const;
-  Variable trace(Where where = Where::current()) const;
-  Variable cov(Where where = Where::current()) const;
-  Variable corrcoef(Where where = Where::current()) const;
-
   // Running sums, sorting.
   Variable cumsum(int dim, Where where = Where::current()) const;
   Variable cumprod(int dim, Where where = Where::current()) const;

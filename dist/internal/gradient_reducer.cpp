@@ -30,6 +30,8 @@ GradientReducer::GradientReducer(const std::vector<nn::NamedVariable>& parameter
   for (const auto& [name, variable] : parameters) {
     names_.push_back(name);
     leaves_.push_back(variable);
+    // Gradients of earlier passes are this rank's own.
+    has_local_ |= variable.requires_grad() && variable.grad().defined();
   }
 }
 
@@ -83,6 +85,7 @@ void GradientReducer::plan() {
     bucket.leaves = std::move(leaves);
     buckets_.push_back(std::move(bucket));
   }
+  for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i].name = name_of(i);
   stats_.buckets = int64_t(buckets_.size());
 }
 
@@ -108,6 +111,17 @@ std::string GradientReducer::name_of(size_t bucket) const {
   std::string name =
       absl::StrCat("gradients ", bucket + 1, "/", buckets_.size(), ": ", names_[leaves.front()]);
   if (leaves.size() > 1) absl::StrAppend(&name, " ... ", names_[leaves.back()]);
+  // Ranks that have frozen different parameters between these two would mix gradients.
+  std::string frozen;
+  int64_t count = 0;
+  for (size_t i = leaves.back(); i < leaves.front(); ++i) {
+    if (leaves_[i].requires_grad() || leaves_[i].numel() == 0) continue;
+    if (count++ == 0) absl::StrAppend(&name, ", without ", names_[i]);
+    absl::StrAppend(&frozen, names_[i], "\n");
+  }
+  if (count > 1)
+    absl::StrAppend(&name, " and ", count - 1, " more (",
+                    absl::Hex(std::hash<std::string>()(frozen)), ")");
   return name;
 }
 
@@ -153,6 +167,7 @@ void GradientReducer::start_pass(const std::vector<bool>& used, bool is_active) 
 bool GradientReducer::begin(const std::vector<bool>& reached, const BackwardOptions& options) {
   if (is_silent()) {
     has_local_ = true;
+    if (Capture* capture = Capture::current()) repeat_silent_pass(*capture);
     return false;
   }
   if (Capture* capture = Capture::current())
@@ -167,6 +182,19 @@ bool GradientReducer::begin(const std::vector<bool>& reached, const BackwardOpti
   for (size_t i = 0; i < leaves_.size(); ++i)
     if (slots_[i].bucket >= 0 && !reached[i]) on_gradient(i, zero);
   return true;
+}
+
+/// A replay calls no observer. The step is captured again if a scope around it has ended.
+void GradientReducer::repeat_silent_pass(Capture& capture) {
+  const std::weak_ptr<GradientReducer> weak = weak_from_this();
+  capture.before_replay([weak] {
+    if (const auto self = weak.lock()) self->has_local_ = true;
+  });
+  if (captured_silence_ == 0)
+    capture.on_setting([weak] {
+      const auto self = weak.lock();
+      return !self || self->is_silent();
+    });
 }
 
 void GradientReducer::set_gradients(std::span<const Variable> gradients) {
@@ -249,7 +277,7 @@ void GradientReducer::send(size_t index) {
   Bucket& bucket = buckets_[index];
   bucket.ready = now();
   const ReduceOptions how{is_joining() ? ReduceOp::kSum : ReduceOp::kMean, options_.compress,
-                          name_of(index), told_};
+                          bucket.name, told_};
   if (!shards()) {
     bucket.pending = world_.start_all_reduce(bucket.flat, how);
     return;

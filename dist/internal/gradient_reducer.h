@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <span>
 #include <string>
 #include <thread>
@@ -11,6 +12,10 @@
 #include "core/tape/internal/leaf_observer.h"
 #include "dist/data_parallel.h"
 
+namespace tapegrad {
+class Capture;
+}
+
 namespace tapegrad::dist {
 
 /// Groups parameters, last first, by dtype and type of the device. Groups are closed as soon as
@@ -19,7 +24,8 @@ namespace tapegrad::dist {
 std::vector<std::vector<size_t>> group_leaves(std::span<const Variable> leaves, int64_t first_bytes,
                                               int64_t bytes);
 
-class GradientReducer final : public LeafObserver {
+class GradientReducer final : public LeafObserver,
+                              public std::enable_shared_from_this<GradientReducer> {
  public:
   GradientReducer(const std::vector<nn::NamedVariable>& parameters, Communicator world,
                   DataParallelOptions options);
@@ -36,8 +42,11 @@ class GradientReducer final : public LeafObserver {
 
   const Communicator& world() const { return world_; }
   const CommunicationStats& stats() const { return stats_; }
-  /// Above 0, passes do not communicate.
-  void add_silence(int change) { silence_ += change; }
+  /// Above 0, passes do not communicate. `is_captured`: the scope is a part of a captured step.
+  void add_silence(int change, bool is_captured) {
+    silence_ += change;
+    if (is_captured) captured_silence_ += change;
+  }
   bool is_silent() const { return silence_ > 0; }
   const DataParallelOptions& options() const { return options_; }
   /// See DataParallel::reduce_gradients().
@@ -66,6 +75,7 @@ class GradientReducer final : public LeafObserver {
  private:
   struct Bucket {
     std::vector<size_t> leaves = {};
+    std::string name = {};  // in messages; differs if the leaves do
     DType dtype = f32;
     int64_t numel = 0;
     Device device = cpu;  // of the following: that of the leaves with NCCL, else the host
@@ -96,6 +106,7 @@ class GradientReducer final : public LeafObserver {
   void keep_shards(std::span<Variable> gradients);
   bool plan_is_stale() const;
   std::string name_of(size_t bucket) const;
+  void repeat_silent_pass(Capture& capture);
   Tensor part_of(const Slot& slot) const;
 
   std::vector<std::string> names_;
@@ -113,7 +124,7 @@ class GradientReducer final : public LeafObserver {
   Pending used_pending_;
   bool has_local_ = false;    // leaves have gradients that were not sent
   bool is_in_place_ = false;  // gradients keep their memory
-  std::atomic<int> silence_ = 0, joins_ = 0;
+  std::atomic<int> silence_ = 0, captured_silence_ = 0, joins_ = 0;
   int64_t active_ = 0;      // ranks with a batch in the last pass, in a join() scope
   int64_t own_passes_ = 0;  // in the join() scope
   int64_t told_ = 0, heard_ = 0;

@@ -24,6 +24,8 @@ ABSL_FLAG(uint64_t, seed, 1, "of weights, order and dropout");
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(bool, distributed, false,
           "train on all ranks that a launcher started; each takes a shard");
+ABSL_FLAG(double, timeout, 0,
+          "seconds that a rank waits for the others; 0 takes TAPEGRAD_DIST_TIMEOUT, or else 300");
 ABSL_FLAG(bool, graph, false, "record the training step and replay it");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
 ABSL_FLAG(int64_t, train, 0, "use only so many training images; 0 takes all");
@@ -167,7 +169,12 @@ void run() {
     throw tg::ArgumentError("--labels: \"" + labels + "\" is not long or text");
   const tg::ProgressStyle style = progress_style(absl::GetFlag(FLAGS_progress));
   examples::use_device(absl::GetFlag(FLAGS_device));
-  const auto world = absl::GetFlag(FLAGS_distributed) ? tg::dist::init() : tg::dist::Communicator();
+  tg::dist::InitOptions start;
+  if (const double timeout = examples::in_range("--timeout", absl::GetFlag(FLAGS_timeout), 0.0);
+      timeout > 0)
+    start.timeout = timeout;
+  const auto world =
+      absl::GetFlag(FLAGS_distributed) ? tg::dist::init(start) : tg::dist::Communicator();
   silence_other_ranks(world);
   if (const auto device = tg::default_device(); world.size() > 1 && device != tg::cpu)
     tg::set_default_device(

@@ -248,8 +248,8 @@ void run() {
   tg::DeviceLoader batches(windows_of(corpus.ids, absl::GetFlag(FLAGS_window)),
                            {.batch_size = absl::GetFlag(FLAGS_batch_size),
                             .shuffle = true,
-                            .seed = absl::GetFlag(FLAGS_seed),
-                            .drop_last = true});
+                            .drop_last = true,
+                            .seed = absl::GetFlag(FLAGS_seed)});
   if (absl::GetFlag(FLAGS_compare)) return compare(corpus, batches, sampler);
 
   Word2Vec model = make_model(corpus, absl::GetFlag(FLAGS_sparse));

@@ -1,7 +1,10 @@
 // Functions that the distributions share.
 #pragma once
 
+#include <cmath>
+
 #include "core/base/generator.h"
+#include "ops/binary.h"
 #include "ops/create.h"
 
 namespace tapegrad::distributions {
@@ -12,9 +15,22 @@ Shape joined(const Shape& a, const Shape& b);
 Shape batch_of(const Variable& a, const Variable& b);
 /// Throws ArgumentError, naming the condition, unless it holds for all elements.
 void require(std::string_view kind, std::string_view condition, const Variable& holds);
+/// Returns the log density f(value), and -inf where `outside` holds. There f gets `point`, a value
+/// inside of the support, so that the gradients of the parameters are 0 and not NaN.
+template <typename F>
+Variable log_density(const Variable& value, const Variable& outside, Operand point, F f) {
+  return where(outside, -INFINITY, f(where(outside, point, value)));
+}
+/// Whether an element is finite and no whole number.
+Variable has_fraction(const Variable& value);
+/// Returns the probabilities, and NaN in place of those outside of [0, 1].
+Variable checked_probability(const Variable& probability);
 /// Uniform numbers in (0, 1), so that log(u) and log(-log(u)) are finite.
 Variable open_uniform(const Shape& shape, const Variable& of, RandomGenerator& generator);
 /// Draws from Gamma(shape, 1), differentiably in the shape.
 Variable rsample_gamma(const Variable& shape, RandomGenerator& generator);
+/// The probability of values up to x >= 0 of Gamma(concentration, 1): the regularised lower
+/// incomplete gamma function.
+Variable gamma_cdf(const Variable& concentration, const Variable& x);
 
 }  // namespace tapegrad::distributions

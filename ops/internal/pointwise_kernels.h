@@ -45,11 +45,19 @@ extern Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)> logit_backwar
 
 /// The derivative of z ~ Gamma(a, 1) in a, at a fixed probability: -(dP/da) / (dP/dz) for P(a, z).
 extern Binary gamma_slope;
+/// P(a, x), the regularised lower incomplete gamma function; NaN unless a > 0 and x >= 0.
+extern Binary gamma_cdf;
 
 // ops/arithmetic.h
 
 /// y = x + value * (a * b), and y = x + value * (a / b).
 extern Kernel<void(const Tensor&x, const Tensor&a, const Tensor&b, double value, Tensor&y)> addcmul,
     addcdiv;
+
+// ops/reduce.h
+
+/// dx = exp(x - y) * dy for y = logsumexp(x), and 0 * dy where y is -inf.
+extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& y, Tensor& dx)>
+    logsumexp_backward;
 
 }  // namespace tapegrad::kernels

@@ -5,6 +5,7 @@
 #include "core/base/allocator.h"
 #include "core/base/generator.h"
 #include "core/tape/recording.h"
+#include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "ops/activation.h"
@@ -225,6 +226,37 @@ TEST(Checkpoint, AFunctionThatIsNotTheSameIsAnError) {
   const auto h = [&](const Variable& x) { return ++runs == 1 ? exp(x) : exp(dropout(x, 0.5)); };
   const Variable u = checkpoint(h, x);
   expect_error<AutogradError>([&] { sum(u).backward(); }, {"more random numbers"});
+}
+
+TEST(Checkpoint, OtherOpsOfTheSameShapesAreAnError) {
+  const Variable x = leaf({1, 2});
+  int runs = 0;
+  const auto f = [&](const Variable& x) { return ++runs == 1 ? exp(x) : sin(x); };
+  const Variable y = checkpoint(f, x);
+  expect_error<AutogradError>([&] { sum(y).backward(); }, {"calls sin in place of exp"});
+  EXPECT_FALSE(x.grad().defined());
+  runs = 0;
+  const auto g = [&](const Variable& x) { return ++runs == 1 ? exp(x) + x : exp(x); };
+  const Variable z = checkpoint(g, x);
+  expect_error<AutogradError>([&] { sum(z).backward(); }, {"does not call add"});
+  runs = 0;
+  const auto h = [&](const Variable& x) { return ++runs == 1 ? exp(x) + rand({2}) : exp(x) + 1.0; };
+  const Variable u = checkpoint(h, x);
+  EXPECT_THROW(sum(u).backward(), AutogradError);
+}
+
+TEST(Checkpoint, AModuleThatChangesItsModeInBetweenIsAnError) {
+  nn::Dropout dropout(0.5);
+  const Variable x = leaf({1, 2, 3, 4});
+  const Variable y = checkpoint([&](const Variable& x) { return dropout(x) * x; }, x);
+  dropout.eval();
+  EXPECT_THROW(sum(y).backward(), AutogradError);
+  EXPECT_FALSE(x.grad().defined());
+  dropout.train();
+  sum(y).backward();
+  const Values mask = values(y.detach() / (x.detach() * x.detach()));
+  for (size_t i = 0; i < mask.size(); ++i)
+    EXPECT_NEAR(values(x.grad())[i], 2 * mask[i] * double(i + 1), 1e-12);
 }
 
 TEST(Checkpoint, AValueWrittenInPlaceWithinIsAnError) {

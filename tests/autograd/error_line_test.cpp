@@ -46,6 +46,8 @@ TEST(ErrorLine, OfReductionsAndOrders) {
   EXPECT_LINE(median(x, 3));
   EXPECT_LINE(quantile(x, 1.5));
   EXPECT_LINE(sum(x, {.dim = 5}));
+  EXPECT_LINE(max(x, {.keepdim = true}));
+  EXPECT_LINE(min(x, {.keepdim = true}));
 }
 
 TEST(ErrorLine, OfShapes) {
@@ -143,6 +145,107 @@ TEST(ErrorLine, OfOptimizers) {
   EXPECT_LINE(optim::RMSprop(net, {.alpha = 2}));
   EXPECT_LINE(optim::NAdam(net, {.momentum_decay = -1}));
   EXPECT_LINE(optim::Rprop(net, {.step_sizes = {2, 1}}));
+}
+
+TEST(ErrorLine, OfNormLayers) {
+  EXPECT_LINE(nn::GroupNorm(3, 8));
+  EXPECT_LINE(nn::GroupNorm({.num_groups = 3, .num_channels = 8}));
+  EXPECT_LINE(nn::GroupNorm(3, 8, {.affine = false}));
+  EXPECT_LINE(nn::LayerNorm(4, -1.0));
+  EXPECT_LINE(nn::LayerNorm({2, 4}, -1.0));
+  EXPECT_LINE(nn::LayerNorm(4, {.eps = -1.0}));
+  EXPECT_LINE(nn::LayerNorm({.eps = 1e-3}));
+  EXPECT_LINE(nn::RMSNorm({.eps = 1e-3}));
+  EXPECT_LINE(nn::RMSNorm(4, {.eps = -1.0}));
+  EXPECT_LINE(nn::BatchNorm1d(-3));
+  EXPECT_LINE(nn::BatchNorm2d(3, -1.0));
+  EXPECT_LINE(nn::InstanceNorm2d(3, -1.0));
+  EXPECT_LINE(nn::InstanceNorm2d({.momentum = 2}));
+}
+
+TEST(ErrorLine, OfSchedulers) {
+  nn::Linear net(2, 2);
+  optim::SGD sgd(net, 0.1);
+  EXPECT_LINE(optim::StepLR(sgd, 0));
+  EXPECT_LINE(optim::StepLR(sgd, {.step_size = 2, .gamma = -1}));
+  EXPECT_LINE(optim::MultiStepLR(sgd, {.milestones = {3, 1}}));
+  EXPECT_LINE(optim::ExponentialLR(sgd, -1));
+  EXPECT_LINE(optim::CosineAnnealingLR(sgd, 0));
+  EXPECT_LINE(optim::LinearLR(sgd, 2.0));
+  EXPECT_LINE(optim::OneCycleLR(sgd, {.max_lr = 1.0}));
+  EXPECT_LINE(optim::LambdaLR(sgd, nullptr));
+  EXPECT_LINE(optim::CosineAnnealingWarmRestarts(sgd, 0));
+  EXPECT_LINE(optim::ConstantLR(sgd, 2.0));
+  EXPECT_LINE(optim::PolynomialLR(sgd, 0));
+  EXPECT_LINE(optim::MultiplicativeLR(sgd, nullptr));
+  EXPECT_LINE(optim::CyclicLR(sgd, 1.0, 0.1));
+  EXPECT_LINE(optim::SWALR(sgd, -1.0));
+  EXPECT_LINE(optim::ReduceLROnPlateau(sgd, {.factor = 2}));
+  EXPECT_LINE(optim::ReduceLROnPlateau(sgd, "min", 2.0));
+  optim::ExponentialLR decay(sgd, 0.9);
+  EXPECT_LINE(optim::WarmupLR(sgd, decay, {}));
+  EXPECT_LINE(optim::SequentialLR(sgd, {decay, decay}, {}));
+  EXPECT_LINE(optim::ChainedScheduler({}));
+  EXPECT_LINE(optim::lr_scheduler::StepLR(sgd, -1));
+}
+
+TEST(ErrorLine, OfDataSetsSamplersAndLoaders) {
+  EXPECT_LINE(TensorDataset(x, ones({3})));
+  EXPECT_LINE(TensorDataset(Variable(ones({}))));
+  EXPECT_LINE(TensorDataset(Variable{}));
+  const TensorDataset data(x, ones({2}));
+  EXPECT_LINE(DataLoader(data, 0));
+  EXPECT_LINE(DataLoader(data, {.batch_size = -1}));
+  EXPECT_LINE(DataLoader(data, {.num_workers = -1}));
+  EXPECT_LINE(DeviceLoader(data, {.batch_size = 0}));
+  EXPECT_LINE(Subset(data, {7}));
+  EXPECT_LINE(random_split(data, {0.3, 0.3}));
+  EXPECT_LINE(WeightedRandomSampler({-1.0, 1.0}, 3));
+  EXPECT_LINE(WeightedRandomSampler(x, 3));
+  EXPECT_LINE(RandomSampler(-1));
+  EXPECT_LINE(RandomSampler(data, {.num_samples = 5}));
+  EXPECT_LINE(SequentialSampler(-1));
+  EXPECT_LINE(DistributedSampler(3, Shard{4, 2}));
+  const std::vector<int> items{1, 2};
+  EXPECT_LINE(ItemLoader(items, {.batch_size = 0}));
+  EXPECT_LINE(ItemLoader(items, {.num_workers = -1}));
+}
+
+TEST(ErrorLine, OfDistributions) {
+  using namespace distributions;
+  EXPECT_LINE(Normal(0.0, -1.0));
+  EXPECT_LINE(Normal(zeros({2}), zeros({2})));
+  EXPECT_LINE(Uniform(1.0, 0.0));
+  EXPECT_LINE(Bernoulli(2.0));
+  EXPECT_LINE(Bernoulli({.probs = ones({1}) * 2.0}));
+  EXPECT_LINE(Categorical(-ones({3})));
+  EXPECT_LINE(Categorical({.probs = ones({3}), .logits = ones({3})}));
+  EXPECT_LINE(Multinomial(-1, ones({3})));
+  EXPECT_LINE(Dirichlet(-ones({3})));
+  EXPECT_LINE(Beta(-1.0, 1.0));
+  EXPECT_LINE(MultivariateNormal(zeros({3}), -eye(3)));
+  EXPECT_LINE(MultivariateNormal(zeros({2}), eye(3)));
+  EXPECT_LINE(MultivariateNormal(zeros({3}), MultivariateNormal::Options{}));
+  EXPECT_LINE(MultivariateNormal(zeros({3}), {.scale_tril = -eye(3)}));
+  EXPECT_LINE(Exponential(-1.0));
+  EXPECT_LINE(Laplace(0.0, -1.0));
+  EXPECT_LINE(LogNormal(0.0, -1.0));
+  EXPECT_LINE(Gamma(-1.0, 1.0));
+  EXPECT_LINE(Cauchy(0.0, 0.0));
+  EXPECT_LINE(HalfNormal(0.0));
+  EXPECT_LINE(HalfCauchy(0.0));
+  EXPECT_LINE(Gumbel(0.0, 0.0));
+  EXPECT_LINE(Weibull(1.0, 0.0));
+  EXPECT_LINE(Pareto(1.0, 0.0));
+  EXPECT_LINE(StudentT(0.0));
+  EXPECT_LINE(Chi2(0.0));
+  EXPECT_LINE(VonMises(0.0, 0.0));
+  EXPECT_LINE(Poisson(-1.0));
+  EXPECT_LINE(Geometric(0.0));
+  EXPECT_LINE(Binomial(-1, 0.5));
+  EXPECT_LINE(OneHotCategorical(-ones({3})));
+  EXPECT_LINE(RelaxedOneHotCategorical(0.0, ones({3})));
+  EXPECT_LINE(Independent(Normal(0.0, 1.0), 3));
 }
 
 struct Twice : nn::Model<Twice> {

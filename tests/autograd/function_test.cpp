@@ -2,6 +2,7 @@
 // outputs that are inputs.
 #include <cmath>
 
+#include "core/autograd/function.h"
 #include "core/autograd/gradcheck.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
@@ -169,6 +170,24 @@ TEST(Function, AnIntermediateAsAnOutputIsRightToOrderTwo) {
   const auto f = [](const auto& in) { return apply(Direction{}, kHere, in[0]); };
   const auto checked = gradcheck(f, {leaf({0.3, -1.2, 0.8})}, {.order = 2});
   EXPECT_TRUE(checked) << checked.message;
+}
+
+struct Doubles : autograd::Function<Doubles> {
+  static Variable forward(autograd::Context&, const Variable& x) {
+    Variable(x).mul_(2.0);
+    return x.clone();
+  }
+  static std::vector<Variable> backward(autograd::Context&, std::vector<Variable> grads) {
+    return {grads[0] * 2.0};
+  }
+};
+
+TEST(Function, T16_ForwardDoesNotWriteToResultsOfOps) {
+  const Variable x = leaf({1, 2});
+  EXPECT_THROW(Doubles::apply(x * 1.0), AutogradError);
+  EXPECT_EQ(values(Doubles::apply(make({1, 2}))), (Values{2, 4}));
+  const NoGrad off;
+  EXPECT_EQ(values(Doubles::apply(x * 1.0)), (Values{2, 4}));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
     examples_test.py LINES PROGRAM [ARGUMENT...]
 
 LINES is a regular expression that must match at least one line. Words of matching lines must be equal,
-and numbers nearly equal. {images} in an argument is replaced by a folder of small images.
+and numbers nearly equal. Without --device, the example must use the GPU if TAPEGRAD_DEVICE says so. {images} in an argument is replaced by a folder of small images.
 """
 import gzip
 import os
@@ -41,6 +41,14 @@ def lines_of(pattern, command, device):
     return found
 
 
+def check_environment(command):
+    """Without --device, TAPEGRAD_DEVICE chooses the GPU: one without memory fails."""
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          env=dict(os.environ, TAPEGRAD_DEVICE="cuda", COH_MEMORY="1"))
+    if done.returncode == 0 or "left on the device" not in done.stderr:
+        sys.exit(f"TAPEGRAD_DEVICE=cuda {' '.join(command)} does not use the GPU: {done.returncode}\n{done.stderr}")
+
+
 def agree(one, other):
     if NUMBER.sub("#", one).split() != NUMBER.sub("#", other).split():
         return False
@@ -53,6 +61,7 @@ def main(pattern, *command):
         write_images(folder)
         command = [part.replace("{images}", folder) for part in command]
         cpu, gpu = (lines_of(pattern, command, device) for device in ("cpu", "cuda"))
+        check_environment(command)
     differing = [f"{a}\n{b}" for a, b in zip(cpu, gpu) if not agree(a, b)]
     if len(cpu) != len(gpu) or differing:
         sys.exit("\n".join(["on the CPU and on the GPU:", *differing]))

@@ -58,8 +58,9 @@ TEST(CudaDistributions, TheGradientOfASampleIsComputedByTheDevice) {
   const Variable leaf = shapes.detach().requires_grad_();
   const Variable z = draw(leaf);
   {
+    const Variable other = shapes.detach().requires_grad_();
     const DispatchLog log;
-    draw(leaf);
+    sum(draw(other)).backward();
     EXPECT_EQ(log.calls("gamma_slope"), 1);
     EXPECT_EQ(log.calls("digamma"), 0);
   }

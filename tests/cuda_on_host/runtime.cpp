@@ -279,7 +279,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const auto& e = *reinterpret_cast<coh::Event*>(event);
-  if (observer != nullptr) observer->on_wait();
+  if (observer != nullptr && cudaEventQuery(event) != cudaSuccess) observer->on_wait();
   if (e.stream) drain(*e.stream, e.position);
   return cudaSuccess;
 }

@@ -78,7 +78,7 @@ TEST(ItemLoader, TakesABatchFunctionAndWorkers) {
     return std::pair(ids, values);
   };
   ItemLoader plain(Sequences(), {.batch_size = 6, .shuffle = true, .seed = 3}, make_batch);
-  ItemLoader threaded(Sequences(), {.batch_size = 6, .shuffle = true, .seed = 3, .num_workers = 2},
+  ItemLoader threaded(Sequences(), {.batch_size = 6, .shuffle = true, .num_workers = 2, .seed = 3},
                       make_batch);
   const auto first = epoch(plain), second = epoch(plain);
   EXPECT_EQ(first.first, shuffled_order(20, 3, 0));
@@ -95,6 +95,16 @@ TEST(ItemLoader, ReportsErrors) {
   EXPECT_THROW(threaded.begin(), ShapeError);
   EXPECT_THROW(ItemLoader(items, {.batch_size = 0}).begin(), ArgumentError);
   EXPECT_THROW(ItemLoader(items, {.batch_size = 1, .num_workers = -1}).begin(), ArgumentError);
+}
+
+TEST(ItemLoader, T57_NoBatchFollowsTheEnd) {
+  const std::vector<Variable> items = {ones({2}), zeros({2})};
+  ItemLoader loader(items, {.batch_size = 2});
+  auto at = loader.begin();
+  EXPECT_EQ((*at).shape(), (Shape{2, 2}));
+  ++at;
+  EXPECT_THROW(*at, ArgumentError);
+  EXPECT_THROW(++at, ArgumentError);
 }
 
 }  // namespace

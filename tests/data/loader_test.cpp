@@ -83,10 +83,10 @@ TEST(DataLoader, T57_EveryIndexOncePerEpochWhateverTheWorkers) {
                                               << drop_last << ", workers " << workers);
             DataLoader loader(TensorDataset(column(n)), {.batch_size = batch_size,
                                                          .shuffle = shuffle,
-                                                         .seed = 7,
-                                                         .drop_last = drop_last,
                                                          .num_workers = workers,
-                                                         .pin_memory = workers % 2 == 1});
+                                                         .pin_memory = workers % 2 == 1,
+                                                         .drop_last = drop_last,
+                                                         .seed = 7});
             const auto batches = batches_of(loader);
             ASSERT_EQ(int64_t(batches.size()), loader.size());
             const int64_t whole = n / batch_size;
@@ -115,7 +115,7 @@ TEST(DataLoader, T57_OrderComesFromSeedAndEpochAlone) {
   DataLoader loader(data, {.batch_size = 10, .shuffle = true, .seed = 3});
   const auto first = batches_of(loader), second = batches_of(loader);
   EXPECT_NE(first, second);
-  DataLoader other(data, {.batch_size = 10, .shuffle = true, .seed = 3, .num_workers = 3});
+  DataLoader other(data, {.batch_size = 10, .shuffle = true, .num_workers = 3, .seed = 3});
   manual_seed(99);  // other random numbers have no influence
   other.set_epoch(1);
   EXPECT_EQ(batches_of(other), second);
@@ -140,7 +140,7 @@ TEST(DataLoader, ShuffleIsUniform) {
 TEST(DataLoader, T57_RandomNumbersDependOnSeedEpochAndIndexAlone) {
   auto words = [](int workers, uint64_t epoch, uint64_t seed) {
     DataLoader loader(std::make_shared<Drawn>(40),
-                      {.batch_size = 3, .seed = seed, .num_workers = workers});
+                      {.batch_size = 3, .num_workers = workers, .seed = seed});
     loader.set_epoch(epoch);
     return flat(batches_of(loader));
   };
@@ -212,7 +212,7 @@ TEST(DataLoader, ReadsAheadNoFurtherThanAsked) {
 
 TEST(DataLoader, StateGoesOnInTheMiddleOfAnEpoch) {
   const TensorDataset data(column(30));
-  const DataLoaderOptions options{.batch_size = 4, .shuffle = true, .seed = 8, .num_workers = 2};
+  const DataLoaderOptions options{.batch_size = 4, .shuffle = true, .num_workers = 2, .seed = 8};
   DataLoader whole(data, options);
   std::vector<std::vector<int64_t>> expected = batches_of(whole);
   for (const auto& batch : batches_of(whole)) expected.push_back(batch);
@@ -297,9 +297,9 @@ TEST(DeviceLoader, GivesTheBatchesOfADataLoader) {
   for (bool shuffle : {false, true})
     for (bool drop_last : {false, true}) {
       DataLoader expected(data,
-                          {.batch_size = 5, .shuffle = shuffle, .seed = 2, .drop_last = drop_last});
+                          {.batch_size = 5, .shuffle = shuffle, .drop_last = drop_last, .seed = 2});
       DeviceLoader loader(data,
-                          {.batch_size = 5, .shuffle = shuffle, .seed = 2, .drop_last = drop_last});
+                          {.batch_size = 5, .shuffle = shuffle, .drop_last = drop_last, .seed = 2});
       for (int epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(batches_of(loader), batches_of(expected));
     }
 }
@@ -371,6 +371,19 @@ TEST(SplitDataset, EveryExampleIsInOnePart) {
             test.data().to_vector<int64_t>()[2]);
   EXPECT_EQ(split_dataset(data, 0).second.size(), 0);
   EXPECT_THROW(split_dataset(data, 1.1), ArgumentError);
+}
+
+TEST(DataLoader, T57_NoBatchFollowsTheEnd) {
+  for (const int workers : {0, 2}) {
+    DataLoader loader(TensorDataset(column(3)), {.batch_size = 2, .num_workers = workers});
+    Loader::Iterator at = loader.begin();
+    ++at;
+    ++at;
+    EXPECT_TRUE(at == loader.end());
+    EXPECT_THROW(++at, ArgumentError);
+    EXPECT_THROW(++at, ArgumentError);
+    EXPECT_EQ(loader.begin()->data.to_vector<int64_t>(), (std::vector<int64_t>{0, 1}));
+  }
 }
 
 }  // namespace

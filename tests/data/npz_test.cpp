@@ -1,4 +1,5 @@
-// Reads files that NumPy wrote, and damaged copies of them.
+// Reads files that NumPy wrote, damaged copies of them, and files that write_npy() and write_npz()
+// wrote.
 #include "data/npz.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +9,12 @@
 
 #include "core/base/error.h"
 #include "data/mnist.h"
+#include "io/numpy_file.h"
+#include "io/safetensors.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/subscript.h"
+#include "ops/view.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {
@@ -118,6 +125,80 @@ TEST(Npz, RefusesDamage) {
       }
     }
   }
+}
+
+// numpy.save of numpy.float32([[1.5, -2]]) by NumPy 2.4.
+TEST(Npy, WritesTheBytesOfNumPy) {
+  const TempDir dir;
+  const std::string path = dir.path() / "x.npy";
+  write_npy(path, tensor({{1.5F, -2.F}}));
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }";
+  header.append(117 - header.size(), ' ');
+  const std::string expected =
+      std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + '\n' + bytes_of("0000c03f000000c0");
+  EXPECT_EQ(bytes, expected);
+}
+
+TEST(Npy, ReadsWhatItWrites) {
+  const TempDir dir;
+  const std::string path = dir.path() / "x.npy";
+  for (const DType dtype : {boolean, u8, i8, i16, i32, i64, f16, f32, f64})
+    for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{0, 4}, Shape{2, 1, 3}}) {
+      const Variable x = (arange(numel(shape)) > 1).reshape(shape).to(dtype);
+      write_npy(path, x);
+      const Variable back = read_npy(path);
+      EXPECT_EQ(back.dtype(), dtype);
+      EXPECT_EQ(back.shape(), shape) << dtype;
+      EXPECT_EQ(back.to_vector<double>(), x.to_vector<double>()) << dtype;
+    }
+  const Variable view = arange(6).reshape({2, 3}).t();  // neither contiguous nor at the beginning
+  write_npy(path, view[1]);
+  EXPECT_EQ(read_npy(path).to_vector<int64_t>(), (std::vector<int64_t>{1, 4}));
+  EXPECT_THROW(write_npy(path, ones({2}).to(bf16)), DTypeError);
+  EXPECT_THROW(write_npy(path, Variable()), Error);
+  EXPECT_EQ(read_npy(path).to_vector<int64_t>(), (std::vector<int64_t>{1, 4}));
+  EXPECT_THROW(write_npy(dir.path() / "absent" / "x.npy", view), IoError);
+  EXPECT_THROW(read_npy(dir.path() / "absent.npy"), IoError);
+  std::ofstream(path, std::ios::binary) << "\x93NUMPY";
+  EXPECT_THROW(read_npy(path), FormatError);
+}
+
+TEST(Npz, ReadsWhatItWrites) {
+  const TempDir dir;
+  const std::string path = dir.path() / "x.npz";
+  const Variable x = tensor({{1.5F, -2.F}}), none = zeros({0});
+  write_npz(path, {{"x", x}, {"n", tensor(7)}, {"none", none}});
+  const auto arrays = read_npz(path);
+  ASSERT_EQ(arrays.size(), 3u);
+  EXPECT_EQ(arrays.at("x").to_vector<double>(), x.to_vector<double>());
+  EXPECT_EQ(arrays.at("n").item(), 7);
+  EXPECT_EQ(arrays.at("none").shape(), Shape{0});
+  write_npz(path, {});
+  EXPECT_TRUE(read_npz(path).empty());
+  EXPECT_THROW(write_npz(path, {{"", x}}), ArgumentError);
+  EXPECT_THROW(write_npz(path, {{std::string(70000, 'x'), x}}), ArgumentError);
+}
+
+// save() writes safetensors; a file of that name would be one that NumPy cannot read.
+TEST(Npz, SaveAndLoadNameTheFunctions) {
+  const TempDir dir;
+  const auto text = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const ArgumentError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string npy = dir.path() / "x.npy", npz = dir.path() / "x.npz";
+  const Variable x = ones({2});
+  EXPECT_NE(text([&] { save(npy, x); }).find("write_npy(path, x)"), std::string::npos);
+  EXPECT_NE(text([&] { save(x, npy); }).find("write_npy(path, x)"), std::string::npos);
+  EXPECT_NE(text([&] { save(npz, {{"x", x}}); }).find("write_npz(path"), std::string::npos);
+  EXPECT_NE(text([&] { load(npy); }).find("read_npy(path)"), std::string::npos);
+  EXPECT_NE(text([&] { load(npz); }).find("read_npz(path)"), std::string::npos);
 }
 
 TEST(Digits, ReadsTheFormatOfTheFile) {

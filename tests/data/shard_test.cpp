@@ -37,8 +37,8 @@ TEST(Shard, ShardsAreDisjointUpToPaddingAndTheirUnionIsTheDataSet) {
         for (int rank = 0; rank < ranks; ++rank) {
           DataLoader loader(numbers(n), {.batch_size = 3,
                                          .shuffle = true,
-                                         .seed = 5,
                                          .drop_last = drop_last,
+                                         .seed = 5,
                                          .shard = {rank, ranks}});
           const auto batches = batches_of(loader);
           EXPECT_EQ(int64_t(batches.size()), loader.size());
@@ -99,7 +99,7 @@ TEST(Shard, AllLoadersReadTheSameShard) {
       const Shard shard{rank, 3};
       DataLoader loader(
           numbers(50),
-          {.batch_size = 4, .shuffle = shuffle, .seed = 2, .num_workers = 2, .shard = shard});
+          {.batch_size = 4, .shuffle = shuffle, .num_workers = 2, .seed = 2, .shard = shard});
       DeviceLoader device(numbers(50),
                           {.batch_size = 4, .shuffle = shuffle, .seed = 2, .shard = shard});
       std::vector<int64_t> items(50);
@@ -132,8 +132,8 @@ TEST(Shard, ADistributedSamplerIsAShard) {
           DataLoader by_sampler(set, {.batch_size = 1, .sampler = sampler});
           DataLoader by_shard(set, {.batch_size = 1,
                                     .shuffle = shuffle,
-                                    .seed = 2,
                                     .drop_last = drop_last,
+                                    .seed = 2,
                                     .shard = shard});
           for (int epoch = 0; epoch < 2; ++epoch)
             EXPECT_EQ(batches_of(by_sampler), batches_of(by_shard)) << n << " examples";

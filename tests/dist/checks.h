@@ -21,6 +21,7 @@ const std::vector<Check>& collective_checks();
 const std::vector<Check>& group_checks();
 const std::vector<Check>& training_checks();
 const std::vector<Check>& loop_checks();
+const std::vector<Check>& local_gradient_checks();
 const std::vector<Check>& model_checks();
 const std::vector<Check>& fit_checks();
 const std::vector<Check>& sharded_fit_checks();

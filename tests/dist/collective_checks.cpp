@@ -254,6 +254,23 @@ void ranks_that_differ_are_told(const Communicator& world) {
   }
   expect(message.find("barrier") != message.npos && message.find("all_reduce") != message.npos,
          "a message about kinds: " + message);
+  const auto expect_told = [&](auto call, const char* text) {
+    message.clear();
+    try {
+      call();
+    } catch (const MismatchError& error) {
+      message = error.what();
+    }
+    expect(message.find(text) != message.npos, std::string(text) + " in: " + message);
+  };
+  expect_told(
+      [&] {
+        (void)world.all_gather(Tensor::full(is_odd ? Shape{3, 2} : Shape{2, 3}, 1, f32), "x");
+      },
+      "all_gather of x (float32 [3, 2])");
+  expect_told([&] { world.all_reduce(Tensor::full({3}, 1, f32), {.compress = is_odd}); },
+              "all_reduce (sum, compressed)");
+  expect_told([&] { world.broadcast(Tensor::full({3}, 1, f32), is_odd); }, "from rank 1");
   world.barrier("all are still here");
 }
 

@@ -32,8 +32,7 @@ for ((i = 0; i < count; ++i)); do
     kill | segv) pattern="rank $rank with PID|exited|terminat|signal|rank $rank: the connection has ended" ;;
     quit) pattern="rank $rank with PID|exited|missing: $rank\$|rank $rank: the connection has ended" ;;
     stop | hang) pattern="rank [0-9] of $ranks: collective [0-9]+, .*(arrived: .*missing: $rank\$|all ranks arrived)" ;;
-    throw) pattern="drawn error" ;;
-    uncaught) pattern="rank $rank of $ranks: drawn error" ;;
+    throw | uncaught) pattern="rank $rank of $ranks: drawn error" ;;
     exit) pattern="rank $rank of $ranks: this rank ended" ;;
     return) pattern="rank $rank number [0-9]+, the end of the program" ;;
     order) pattern="rank $rank number [0-9]+, barrier of another order" ;;
@@ -43,6 +42,9 @@ for ((i = 0; i < count; ++i)); do
   esac
   problem=
   [ $status -eq 0 ] && problem="status 0"
+  if [ $kind = throw ] && [ "$(grep -c "drawn error" "$work/log")" != 1 ]; then
+    problem="the error is not shown once"
+  fi
   [ $milliseconds -gt 8500 ] && problem="took $milliseconds ms"
   grep -qE "$pattern" "$work/log" || problem="no line like: $pattern"
   [ "$("$program" read "$work/run/file" 2>&1 | head -1)" = "read: $step" ] || problem="the checkpoint"

@@ -139,8 +139,9 @@ const std::vector<Check>& group_checks() {
 
 std::vector<Check> all_checks() {
   std::vector<Check> all;
-  for (const auto* checks : {&collective_checks(), &group_checks(), &training_checks(),
-                             &loop_checks(), &model_checks(), &fit_checks(), &sharded_fit_checks()})
+  for (const auto* checks :
+       {&collective_checks(), &group_checks(), &training_checks(), &loop_checks(),
+        &local_gradient_checks(), &model_checks(), &fit_checks(), &sharded_fit_checks()})
     all.insert(all.end(), checks->begin(), checks->end());
   return all;
 }

@@ -6,13 +6,18 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "dist/data_parallel.h"
 #include "dist/init.h"
@@ -31,8 +36,27 @@
 namespace tapegrad::dist {
 namespace {
 
+/// A host numbers its ranks from 0 in the order of the world.
+void check_local_rank(const Communicator& world) {
+  char name[HOST_NAME_MAX + 1] = {};
+  expect(gethostname(name, sizeof(name)) == 0, "the name of the host");
+  const std::vector<std::string> hosts = world.all_gather_text(name);
+  const auto own = hosts.begin() + world.rank();
+  expect(local_rank() == std::count(hosts.begin(), own, *own),
+         "the number of the rank on its host");
+  if (world.is_first())
+    std::cout << std::set<std::string>(hosts.begin(), hosts.end()).size() << " hosts" << std::endl;
+}
+
 void run_checks(const Communicator& world) {
-  expect(local_rank() == world.rank(), "one host has all ranks");
+  check_local_rank(world);
+  const char* seconds = std::getenv("TAPEGRAD_DIST_TIMEOUT");
+  if (world.size() > 1) {
+    expect(world.timeout() == (seconds == nullptr ? 300 : std::atof(seconds)), "the timeout");
+    const std::string line = "rank " + std::to_string(world.rank()) + " of " +
+                             std::to_string(world.size()) + ": no such file";
+    expect(with_rank("no such file") == line && with_rank(line) == line, "the rank of an error");
+  }
   for (const Check& check : all_checks()) {
     try {
       check.run(world);
@@ -55,6 +79,8 @@ int64_t fail_as(const std::string& kind, const Communicator& world, const std::s
   if (kind == "quit") _exit(0);
   if (kind == "segv") raise(SIGSEGV);
   if (kind == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
+  if (kind == "cut")  // the host of this rank, which hosts.sh has made
+    expect(std::system("ip link set dev eth0 down") == 0, "no link to cut");
   if (kind == "disk") {  // a full one: this rank can write no file of more than 100 bytes
     const rlimit small{100, 100};
     setrlimit(RLIMIT_FSIZE, &small);
@@ -150,7 +176,7 @@ int main(int argc, char** argv) {
   try {
     return tapegrad::dist::run(argc, argv);
   } catch (const tapegrad::Error& error) {
-    const std::string line = std::string(error.what()) + '\n';
+    const std::string line = tapegrad::dist::with_rank(error.what()) + '\n';
     std::fputs(line.c_str(), stderr);
     return 1;
   }

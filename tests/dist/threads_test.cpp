@@ -34,6 +34,12 @@ TEST_P(Ranks, Loops) {
   });
 }
 
+TEST_P(Ranks, LocalGradients) {
+  run_threads(GetParam(), [](const Communicator& world) {
+    for (const Check& check : local_gradient_checks()) check.run(world);
+  });
+}
+
 TEST_P(Ranks, ShardedFit) {
   run_threads(GetParam(), [](const Communicator& world) {
     for (const Check& check : sharded_fit_checks()) check.run(world);
@@ -227,6 +233,7 @@ TEST(Init, AloneThereIsOneRank) {
   const Communicator world = init();
   EXPECT_EQ(world.rank(), 0);
   EXPECT_EQ(world.size(), 1);
+  EXPECT_EQ(with_rank("no such file"), "no such file");
   for (const Check& check : all_checks()) check.run(world);
 }
 
@@ -244,6 +251,10 @@ TEST(Init, SaysWhatIsMissing) {
   }
   unsetenv("OMPI_COMM_WORLD_SIZE");
   unsetenv("TAPEGRAD_MPI_MODULE");
+}
+
+TEST(Init, TheDefaultTimeoutIsFinite) {
+  run_threads(2, [](const Communicator& world) { EXPECT_EQ(world.timeout(), 300); });
 }
 
 TEST(Init, RefusesTimeouts) {

@@ -201,18 +201,60 @@ void unused_parameters(const Communicator& world) {
   expect(net.spare.grad().value().data<double>()[0] == 1.0 / world.size(), "used on one rank");
 }
 
+/// The message of the error that all ranks throw if the last one has a model of its own.
+std::string difference(const Communicator& world, const nn::Module& usual,
+                       const nn::Module& of_the_last) {
+  try {
+    const DataParallel parallel(world.rank() == world.size() - 1 ? of_the_last : usual, world);
+  } catch (const ArgumentError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// A linear layer under two names, and a counter.
+struct Named : nn::Model<Named> {
+  std::vector<std::string> names;
+  nn::Linear layer{2, 2};
+  Variable steps;
+
+  Named(std::vector<std::string> in_order, DType dtype, const Shape& steps_shape)
+      : names(std::move(in_order)), steps(Tensor::full(steps_shape, 0, dtype)) {}
+  void members(nn::Members& m) override {
+    for (const std::string& name : names) {
+      if (name == "steps")
+        m.buffer(name, steps);
+      else
+        m(name, name == "weight" ? layer.weight : layer.bias);
+    }
+  }
+  Variable forward(const Variable& x) const { return layer(x); }
+};
+
+/// Names, shapes, dtypes and the order are compared, of parameters and of buffers.
 void models_that_differ(const Communicator& world) {
   if (world.size() == 1) return;
-  const Net net(f64, world.rank() == world.size() - 1 ? 6 : 5);
-  std::string message;
-  try {
-    const DataParallel parallel(net, world);
-  } catch (const ArgumentError& error) {
-    message = error.what();
-  }
-  expect(message.find("parameter a, float64 [3, 5]") != message.npos &&
-             message.find("parameter a, float64 [3, 6]") != message.npos,
-         "the first parameter that differs is named: " + message);
+  const auto expect_named = [&](const nn::Module& usual, const nn::Module& of_the_last,
+                                const std::string& a, const std::string& b) {
+    const std::string message = difference(world, usual, of_the_last);
+    expect(message.find("rank 0 has " + a + "; rank " + std::to_string(world.size() - 1) + " has " +
+                        b) != message.npos,
+           "the first that differs is named: " + message);
+  };
+  const Net usual(f64, 5);
+  expect_named(usual, Net(f64, 6), "parameter a, float64 [3, 5]", "parameter a, float64 [3, 6]");
+  expect_named(usual, Net(f64, 5, f64), "parameter b, float32 [5]", "parameter b, float64 [5]");
+  const Named named({"weight", "bias", "steps"}, f32, {2});
+  expect_named(named, Named({"bias", "weight", "steps"}, f32, {2}),
+               "parameter weight, float32 [2, 2]", "parameter bias, float32 [2]");
+  expect_named(named, Named({"weight", "offset", "steps"}, f32, {2}), "parameter bias, float32 [2]",
+               "parameter offset, float32 [2]");
+  const std::string steps = "buffer steps, float32 [2], without gradient";
+  expect_named(named, Named({"weight", "bias", "steps"}, f32, {3}), steps,
+               "buffer steps, float32 [3], without gradient");
+  expect_named(named, Named({"weight", "bias", "steps"}, f64, {2}), steps,
+               "buffer steps, float64 [2], without gradient");
+  expect_named(named, Named({"weight", "bias"}, f32, {2}), steps, "nothing more");
 }
 
 struct Normed : nn::Model<Normed> {
@@ -254,6 +296,28 @@ void hooks_and_frozen_parameters(const Communicator& world) {
   sum(parallel(rows(1, 2, f64))).backward();
   sum(reference(rows(1, 2, f64))).backward();
   expect(equal_bits(net.a.grad().value(), reference.a.grad().value()), "a parameter that thawed");
+}
+
+/// Buckets are sent in the reverse order of registration, a small one first.
+void buckets_are_in_reverse_order(const Communicator& world) {
+  if (world.size() == 1) return;
+  nn::Sequential net;  // 12, 24, 36 and 48 bytes
+  for (const int64_t width : {3, 6, 9, 12})
+    net.push_back(nn::Linear({.in_features = width, .out_features = 1, .bias = false}));
+  const auto sizes = [&](int64_t first, int64_t others) {
+    const DataParallel parallel(net, world, {.bucket_bytes = others, .first_bucket_bytes = first});
+    Variable total = full({}, 0.0);
+    for (const Variable& each : net.parameters()) total = total + sum(each);
+    total.backward();
+    std::vector<int64_t> bytes;
+    for (const BucketTimes& each : parallel.stats().last) bytes.push_back(each.bytes);
+    return bytes;
+  };
+  expect(sizes(1, 1) == std::vector<int64_t>{48, 36, 24, 12}, "a bucket for each parameter");
+  expect(sizes(48, 100) == std::vector<int64_t>{48, 72}, "a small bucket first");
+  expect(sizes(84, 24) == std::vector<int64_t>{84, 24, 12}, "a large bucket first");
+  const DataParallelOptions usual;
+  expect(usual.first_bucket_bytes < usual.bucket_bytes, "the first bucket is small");
 }
 
 void communication_overlaps(const Communicator& world) {
@@ -322,6 +386,7 @@ const std::vector<Check>& training_checks() {
       {"models that differ", models_that_differ},
       {"buffers are those of rank 0", buffers_are_those_of_rank_0},
       {"hooks and frozen parameters", hooks_and_frozen_parameters},
+      {"buckets are in reverse order", buckets_are_in_reverse_order},
       {"communication overlaps", communication_overlaps},
       {"dropout differs between ranks", dropout_differs_between_ranks}};
   return all;

@@ -427,6 +427,7 @@ TEST_F(FirstGuess, ErrorsNameTheLine) {
 TEST_F(FirstGuess, OptionsByName) {
   const Variable image = rand({1, 1, 4, 4});
   GUESS("[1, 1, 8, 8]", interpolate(image, {.scale_factor = 2.0, .mode = "bilinear"}).shape());
+  GUESS("[1, 1, 8, 4]", interpolate(image, {.scale_factor = {2, 1}, .mode = "nearest"}).shape());
   GUESS("[1, 1, 8, 8]", interpolate(image, {.size = {8, 8}, .mode = "nearest"}).shape());
   GUESS("[1, 1, 6, 6]", interpolate(image, {.size = 6}).shape());
   GUESS("[2, 3, 1, 2, 3]", pad(v, {1, 1}, "circular"));

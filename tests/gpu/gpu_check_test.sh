@@ -36,6 +36,16 @@ program peaks <<'end'
 [ "${3:-}" = --graph ] && printf '  rows    ms per epoch\n   100           0.011\n 40000            0.05\n'
 true
 end
+program tables <<'end'
+[ -z "$TAPEGRAD_DEVICE" ] && [ "$2" = abc1234 ] && [ -d "$1/images" ] &&
+  printf '# Title\n\n## Precision\n\n| cuda | float16 | 8.00 |\n\n![plot](images/a.svg)\n' >"$1/precision_and_parallelism.md"
+end
+program bottleneck <<'end'
+[ "$TAPEGRAD_DEVICE" = cuda ] && echo '  on the CPU      0.9x   10 loops, best of 5: 1.5 ms per loop'
+end
+program dlbench <<'end'
+[[ " $* " = *" fcn_r/4096 "* ]] && printf 'fcn_r/4096\t2.5\tms\n'
+end
 program mnist_cnn <<'end'
 [[ " $* " = *" --data_dir=data "* ]] && echo 'an epoch of 2 steps at 130.484 ms: 0.26 s'
 end
@@ -58,4 +68,9 @@ expect '| 128 | 0.26 | 0.26 | 0.26 |'
 expect '| 1000 | 2.5 | 2 |'
 expect 'The step of peaks on two threads of the CPU: 0.6 ms, 12.0 times the graphed one.'
 expect '[  FAILED  ] Some.Test'
+expect '## Precision'
+expect '| cuda | float16 | 8.00 |'
+expect '  on the CPU      0.9x   10 loops, best of 5: 1.5 ms per loop'
+expect $'fcn_r/4096\t2.5\tms'
+! grep -q 'images/a.svg' "$results"  # the plot is not beside the page
 echo "its page has all of it"

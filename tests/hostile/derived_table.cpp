@@ -57,7 +57,7 @@ void add_distribution_rows(Table& table) {
                 methods("Gumbel", {"rsample", "cdf", "icdf"}) +
                 methods("Weibull", {"rsample", "cdf", "icdf"}) +
                 methods("Pareto", {"rsample", "cdf", "icdf"}) + methods("StudentT", {"rsample"}) +
-                methods("Chi2", {"rsample"}) + methods("VonMises"),
+                methods("Chi2", {"rsample", "cdf"}) + methods("VonMises"),
             [](const Variable& a, const Variable& b, const Variable& value) {
               if (!is_small(a) || !is_small(b) || !is_small(value)) return;
               attempt([&] { use(Cauchy(a, b), value); }, [&] { use(HalfNormal(a), value); },
@@ -82,14 +82,14 @@ void add_distribution_rows(Table& table) {
       "Distribution::stddev Distribution::cdf Distribution::icdf Distribution::event_rank "
       "Distribution::batch_shape Distribution::event_shape Normal::cdf Normal::icdf "
       "Uniform::cdf Uniform::icdf Exponential::cdf Exponential::icdf Laplace::cdf "
-      "Laplace::icdf LogNormal::cdf LogNormal::icdf Multinomial::event_rank "
+      "Laplace::icdf LogNormal::cdf LogNormal::icdf Gamma::cdf Multinomial::event_rank "
       "Dirichlet::event_rank MultivariateNormal::event_rank",
       [](const Variable& a, const Variable& b, const Variable& value) {
         if (!is_small(a) || !is_small(b) || !is_small(value)) return;
         attempt([&] { use(Normal(a, b), value); }, [&] { use(Uniform(a, b), value); },
                 [&] { use(Exponential(a), value); }, [&] { use(Laplace(a, b), value); },
-                [&] { use(LogNormal(a, b), value); }, [&] { use(Dirichlet(a), value); },
-                [&] { use(Multinomial(3, a), value); });
+                [&] { use(LogNormal(a, b), value); }, [&] { use(Gamma(a, b), value); },
+                [&] { use(Dirichlet(a), value); }, [&] { use(Multinomial(3, a), value); });
       });
   table.add(
       methods("TransformedDistribution", {"rsample", "cdf", "icdf", "base_dist", "event_rank"}) +
@@ -235,6 +235,19 @@ void add_form_rows(Table& table) {
             [&] { sgd.param_groups()[0].lr /= factor; });
     sgd.param_groups()[0].lr = lr;
   });
+  table.add(
+      "OptimizerGroup::get_lr OptimizerGroup::set_lr OptimizerGroup::options "
+      "OptimizerGroup::has_options",
+      [](double lr) {
+        nn::Linear layer(2, 2);
+        optim::SGD sgd(layer, 0.1);
+        optim::OptimizerGroup group = sgd.param_groups()[0];
+        group.has_options(), group.get_lr(), group.lr();
+        attempt([&] { group.lr(lr); });
+        group.options().set_lr(lr);
+      });
+  table.leave_out("numbers of options", "Setting::Setting Betas::Betas");
+  table.leave_out("a deduction guide", "StackDataset");
   table.add("Variable::data ParameterList::append", [](const Variable& x) {
     nn::ParameterList().append(x);
     x.data();

@@ -49,6 +49,8 @@ refuse --discount cartpole --discount=2
 refuse --seeds peaks --seeds=0
 refuse --steps bottleneck --steps=0
 refuse --points custom_op --points=-1
+refuse --timeout mnist_cnn --timeout=-1
+refuse timeout mnist_cnn --distributed --timeout=inf
 refuse --out mnist_cnn --out=/dev/null/folder
 refuse --out peaks --out=/proc/folder
 # Data sets that cannot be trained with: no images for training, and test images of another size.

@@ -1,11 +1,15 @@
 // Rows for metrics, callbacks, averages of weights, histories, splits and files of data.
 #include <sstream>
 
+#include "data/item_loader.h"
 #include "data/loader.h"
 #include "data/mnist.h"
 #include "data/npz.h"
 #include "data/split.h"
+#include "io/numpy_file.h"
+#include "nn/activation.h"
 #include "nn/linear.h"
+#include "nn/sequential.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"
@@ -219,6 +223,15 @@ void add_fit_rows(Table& table) {
               part.size(), part.gather(indices, {});
               part.get(index);
             });
+  table.add("Subset::Subset", [](const Variable& x, const Variable& indices) {
+    Subset(TensorDataset(x), indices).get(0);
+  });
+  table.add("StackDataset::StackDataset StackDataset::get StackDataset::size",
+            [](const Variable& x, const Variable& y, int64_t index) {
+              const StackDataset data(x, y, x);
+              attempt([&] { data.get(index); });
+              data.size(), random_split(data, {0.5, 0.5});
+            });
   table.add("random_split", [](const Variable& x, const std::vector<double>& shares) {
     random_split(TensorDataset(x), {0.5, 0.5000009});
     random_split(TensorDataset(x), shares);
@@ -258,6 +271,38 @@ void add_fit_rows(Table& table) {
       }
     }
     load_digits(path);
+  });
+  table.add("write_npy read_npy", [](const Variable& x, const std::string& name) {
+    const TempDir dir;
+    const std::string path = (dir / name).string();
+    attempt([&] { read_npy(path); });
+    write_npy(path, x);
+    read_npy(path);
+  });
+  table.add("save_npy load_npy save_npz load_npz", [](const Variable& x, const std::string& name) {
+    const TempDir dir;
+    const std::string path = (dir / name).string(), archive = (dir / "x.npz").string();
+    attempt([&] { load_npy(path); }, [&] { load_npz(path); },
+            [&] {
+              save_npz(archive, {{name, x}}), load_npz(archive);
+            });
+    save_npy(path, x);
+    load_npy(path);
+  });
+  table.add("write_npz", [](const Variable& x, const std::string& name) {
+    const TempDir dir;
+    const std::string path = (dir / "x.npz").string();
+    write_npz(path, {{name, x}, {"y", x}});
+    read_npz(path);
+  });
+  table.add("ModuleList::parameters ModuleDict::parameters", [](const std::string& name) {
+    nn::ModuleDict heads;
+    attempt([&] { heads[name], heads.parameters(); });
+    nn::ModuleList({nn::Linear({.out_features = 3})}).parameters();
+  });
+  table.add("Module::dtype", [](const std::string& name) {
+    attempt([] { nn::ReLU().dtype(); });
+    nn::Linear({.out_features = 3}).dtype(), nn::Linear(2, 3).to(parse_dtype(name)).dtype();
   });
   table.add("TrainingState::resume", [](const std::string& name) {
     const TempDir dir;

@@ -37,10 +37,11 @@ void differentiate(const Variable& y) {
 void add_member_rows(Table& table) {
   table.add(
       "Variable::dim Variable::ndim Variable::sizes Variable::is_contiguous Variable::nbytes "
-      "Variable::element_size Variable::is_cuda Variable::is_floating_point Variable::strides",
+      "Variable::element_size Variable::is_cuda Variable::is_floating_point Variable::strides "
+      "is_floating_point",
       [](const Variable& x) {
         x.dim(), x.ndim(), x.sizes(), x.is_contiguous(), x.nbytes(), x.element_size();
-        x.is_cuda(), x.is_floating_point(), x.strides();
+        x.is_cuda(), x.is_floating_point(), is_floating_point(x), x.strides();
       });
   table.add("Variable::stride", [](const Variable& x, int dim) { x.stride(dim); });
   table.add("Variable::astype", [](const Variable& x, DType dtype) { x.astype(dtype); });
@@ -175,7 +176,7 @@ struct Numbers {
 };
 
 void add_data_rows(Table& table) {
-  table.add("collate", [](const Variables& xs) { collate(xs); });
+  table.add("default_collate", [](const Variables& xs) { default_collate(xs); });
   table.add(
       "ItemLoader::ItemLoader ItemLoader::begin ItemLoader::end ItemLoader::size "
       "ItemLoader::Iterator::Iterator ItemLoader::num_examples ItemLoader::seed "
@@ -186,9 +187,9 @@ void add_data_rows(Table& table) {
         if (count > 1000) return;
         ItemLoader loader(Numbers{count}, {.batch_size = batch,
                                            .shuffle = last,
-                                           .seed = seed,
+                                           .num_workers = workers,
                                            .drop_last = last,
-                                           .num_workers = workers});
+                                           .seed = seed});
         loader.set_epoch(seed), loader.size(), loader.seed(), loader.num_examples();
         loader.has_examples(), loader.item_type();
         for (const Variable& numbers : loader) sum(numbers);

@@ -176,6 +176,7 @@ void add_sequence_rows(Table& table);
 void add_further_rows(Table& table);
 void add_names_rows(Table& table);
 void add_torch_options_rows(Table& table);
+void add_spellings_rows(Table& table);
 void add_module_name_rows(Table& table);
 void add_derived_rows(Table& table);
 

@@ -121,6 +121,7 @@ void add_data_rows(Table& table) {
   table.add("KFold::KFold KFold::split", [](int64_t folds, int64_t examples, bool shuffle) {
     if (folds > 1000 || examples > 100'000) return;
     KFold({.n_splits = folds, .shuffle = shuffle}).split(examples);
+    KFold(folds, {.shuffle = shuffle}).split(examples);
   });
 }
 

@@ -7,7 +7,9 @@
 #include "ops/reduce.h"
 #include "ops/settings.h"
 #include "ops/stft.h"
+#include "optim/lbfgs.h"
 #include "optim/optimizers.h"
+#include "optim/scheduler.h"
 #include "tests/hostile/kit.h"
 
 namespace tapegrad::testing {
@@ -67,6 +69,7 @@ void add_number_rows(Table& table) {
                       [&] { scalar_tensor(number, {.dtype = dtype}); }, [&] { finfo(dtype); },
                       [&] { iinfo(dtype); });
             });
+  table.add("can_cast", [](DType from, DType to) { can_cast(from, to); });
   table.add("set_num_threads get_num_threads", [](int64_t count) {
     const int64_t before = get_num_threads();
     set_num_threads(count > 64 && count <= 1024 ? 64 : count);
@@ -82,6 +85,22 @@ void add_number_rows(Table& table) {
 }
 
 void add_optimizer_rows(Table& table) {
+  table.add(
+      "LBFGS::LBFGS OptimizerHere::OptimizerHere OptimizerHere::get "
+      "OptimizerHere::where",
+      [](Variables params, double lr, int64_t size) {
+        for (const Variable& p : params)
+          if (!is_small(p)) return;
+        optim::SGD first(params, lr), second(params, lr);
+        optim::StepLR schedule(first, size), lost(second, size);
+        second = std::move(first);
+        attempt([&] { schedule.step(); }, [&] { lost.step(); }, [&] { first.step(); },
+                [&] { optim::OptimizerHere(first).get(); });
+        const optim::OptimizerHere here(second);
+        here.get().step(), here.where();
+        optim::LBFGS lbfgs(params), moved(std::move(lbfgs));
+        moved = optim::LBFGS(params);
+      });
   table.add("Rprop::Rprop ASGD::ASGD", [](Variables params, double lr, double factor) {
     for (const Variable& p : params)
       if (!is_small(p)) return;
@@ -101,7 +120,9 @@ void add_optimizer_rows(Table& table) {
 }  // namespace
 
 void add_names_rows(Table& table) {
-  table.leave_out("a type of arguments", "OptionalSize::OptionalSize OutputSize::OutputSize");
+  table.leave_out("a type of arguments",
+                  "OptionalSize::OptionalSize OutputSize::OutputSize "
+                  "ScaleFactors::ScaleFactors");
   add_transform_rows(table);
   add_number_rows(table);
   add_distribution_rows(table);

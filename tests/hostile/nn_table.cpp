@@ -32,7 +32,8 @@ using namespace nn;
 template <typename Layer, typename... Xs>
 void use(Layer layer, const Xs&... xs) {
   std::ostringstream out;
-  out << layer, layer.parameter_count(), layer.options(), layer.state_dict();
+  out << layer, layer.parameter_count(), layer.num_parameters(), layer.options(),
+      layer.state_dict();
   const auto run = [&] {
     const auto y = layer(xs...);
     if constexpr (std::same_as<decltype(y), const Variable>) {
@@ -194,6 +195,7 @@ void add_image_rows(Table& table) {
   table.leave_out("text of options", "numbers output_size_option pool_options");
   table.add("Upsample::Upsample", [](const Image& x, double scale, int64_t size) {
     use(Upsample({.scale_factor = scale}), Variable(x));
+    use(Upsample({.scale_factor = {scale, 2.0}}), Variable(x));
     use(Upsample({.size = {size, size}}), Variable(x));
   });
   table.add(
@@ -474,7 +476,7 @@ void add_module_rows(Table& table) {
   table.add(
       "Module::Module Module::train Module::eval Module::is_training Module::zero_grad "
       "Module::requires_grad_ Module::to Module::named_buffers Module::named_parameters "
-      "Module::parameter_count Module::parameters Module::visit",
+      "Module::num_parameters Module::parameter_count Module::parameters Module::visit",
       [model](bool on, DType dtype, Device device) {
         Sequential net = model();
         net.train(on), net.eval(), net.is_training(), net.zero_grad(), net.requires_grad_(on);

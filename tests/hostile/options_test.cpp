@@ -80,11 +80,12 @@ TEST(HostileOptions, T75_Schedules) {
   SGD sgd({leaf({1})}, 0.1);
   EXPECT_THROW(MultiStepLR(sgd, {.milestones = {}}), ArgumentError);
   EXPECT_THROW(MultiStepLR(sgd, {.milestones = {-1, 3}}), ArgumentError);
-  EXPECT_THROW(ReduceLROnPlateau(sgd, {.patience = -1}), ArgumentError);
-  EXPECT_THROW(ReduceLROnPlateau(sgd, {.cooldown = -1}), ArgumentError);
-  refuse("threshold", {kNan, -1}, [&](double v) { ReduceLROnPlateau(sgd, {.threshold = v}); });
-  refuse("min_lr", {kNan, -1}, [&](double v) { ReduceLROnPlateau(sgd, {.min_lr = v}); });
-  refuse("factor", {kNan, -1, 1}, [&](double v) { ReduceLROnPlateau(sgd, {.factor = v}); });
+  EXPECT_THROW(optim::ReduceLROnPlateau(sgd, {.patience = -1}), ArgumentError);
+  EXPECT_THROW(optim::ReduceLROnPlateau(sgd, {.cooldown = -1}), ArgumentError);
+  refuse("threshold", {kNan, -1},
+         [&](double v) { optim::ReduceLROnPlateau(sgd, {.threshold = v}); });
+  refuse("min_lr", {kNan, -1}, [&](double v) { optim::ReduceLROnPlateau(sgd, {.min_lr = v}); });
+  refuse("factor", {kNan, -1, 1}, [&](double v) { optim::ReduceLROnPlateau(sgd, {.factor = v}); });
   refuse("gamma", {kNan, -1}, [&](double v) { ExponentialLR(sgd, v); });
 }
 
@@ -128,7 +129,7 @@ TEST(HostileOptions, T75_LoadedStates) {
                whole(11));  // the schedule refuses it only as it applies it
   refuse_state(schedule, steps, "base_lrs", Tensor::full({1}, kNan, f64));
   refuse_state(schedule, steps, "base_lrs", Tensor::full({1}, -1.0, f64));
-  ReduceLROnPlateau plateau(sgd, {});
+  optim::ReduceLROnPlateau plateau(sgd, {});
   const TensorMap plain = plateau.state_dict();
   refuse_state(plateau, plain, "best", real(kNan));
   refuse_state(plateau, plain, "bad_steps", whole(-1));

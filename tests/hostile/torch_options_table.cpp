@@ -96,6 +96,15 @@ void add_average_rows(Table& table) {
 }
 
 void add_keras_rows(Table& table) {
+  table.add("ReduceLROnPlateau",
+            [](const std::string& monitor, double factor, int64_t patience, double least) {
+              ReduceLROnPlateau({.monitor = monitor,
+                                 .factor = factor,
+                                 .patience = patience,
+                                 .min_delta = least,
+                                 .cooldown = patience,
+                                 .min_lr = least});
+            });
   table.add("EarlyStopping ModelCheckpoint CSVLogger fit evaluate",
             [](const Variable& x, const std::string& name, double number, int64_t count) {
               if (!is_small(x) || count > 1000) return;

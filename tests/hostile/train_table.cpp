@@ -169,7 +169,7 @@ void add_schedule_rows(Table& table) {
             [](const TensorMap& state, const Tensor& value) {
               SGD optimizer({weight()}, 0.1);
               StepLR schedule(optimizer, {.step_size = 2});
-              ReduceLROnPlateau plateau(optimizer);
+              optim::ReduceLROnPlateau plateau(optimizer);
               for (const auto& entry : schedule.state_dict())
                 schedule.load_state_dict({{entry.first, value}});
               schedule.load_state_dict(state), plateau.load_state_dict(state);
@@ -179,7 +179,7 @@ void add_schedule_rows(Table& table) {
       "ReduceLROnPlateau::state_dict",
       [](double factor, int64_t patience, double threshold, double measure) {
         SGD optimizer({weight()}, 0.1);
-        ReduceLROnPlateau plateau(
+        optim::ReduceLROnPlateau plateau(
             optimizer,
             {.factor = factor, .patience = patience, .threshold = threshold, .min_lr = 0});
         for (int i = 0; i < 5; ++i) plateau.step(measure);
@@ -222,8 +222,8 @@ void add_data_rows(Table& table) {
       [](const Variable& x, int64_t batch, uint64_t seed, int workers, int prefetch) {
         DataLoader loader(TensorDataset(x), {.batch_size = batch,
                                              .shuffle = true,
-                                             .seed = seed,
                                              .num_workers = std::min(workers, 3),
+                                             .seed = seed,
                                              .prefetch_factor = prefetch});
         use(loader);
       });

@@ -1,5 +1,6 @@
 // MultivariateNormal, Exponential, Laplace, LogNormal and Gamma, compared with values that
 // PyTorch 2.15 printed (CPU, float64).
+#include "nn/continuous_distributions.h"
 #include "nn/distributions.h"
 
 #include <gtest/gtest.h>
@@ -152,6 +153,25 @@ TEST(MoreDistributions, Gamma) {
               {0.11199263901776857, 0.1159315156584122});
   expect_moments(d);
   EXPECT_THROW(Gamma(-1.0, 1.0), ArgumentError);
+}
+
+// Values outside of the support have probability 0, and NaN stays NaN.
+TEST(MoreDistributions, CdfOutsideOfTheSupport) {
+  const Variable x = of({-INFINITY, -1.0, NAN});
+  const auto expect_zeros = [&](const Distribution& d) {
+    const auto y = d.cdf(x).to_vector<double>();
+    EXPECT_EQ(y[0], 0);
+    EXPECT_EQ(y[1], 0);
+    EXPECT_TRUE(std::isnan(y[2]));
+  };
+  expect_zeros(Exponential(of({0.5})));
+  expect_zeros(LogNormal(of({0.5}), of({1.0})));
+  expect_zeros(HalfNormal(of({0.5})));
+  expect_zeros(HalfCauchy(of({0.5})));
+  expect_zeros(Weibull(of({0.5}), of({2.0})));
+  expect_zeros(Pareto(of({0.5}), of({2.0})));
+  EXPECT_EQ(Pareto(of({0.5}), of({2.0})).cdf(of({0.3})).item<double>(), 0);
+  EXPECT_TRUE(std::isnan(Exponential(of({0.5})).log_prob(x).to_vector<double>()[2]));
 }
 
 }  // namespace

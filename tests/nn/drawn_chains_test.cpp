@@ -46,11 +46,11 @@ struct Parts {
                  images ? Shape{kWidth, 1, 1} : Shape{kWidth}) {
     for (int i = 0; i < 2; ++i)
       if (images)
-        convs.emplace_back(nn::Conv2dOptions{
+        convs.emplace_back(nn::ConvOptions<Size2d>{
             .in_channels = kWidth, .out_channels = kWidth, .kernel_size = 3, .padding = 1});
       else
         linears.emplace_back(
-            nn::LinearOptions{.in_features = kWidth, .out_features = kWidth, .bias = i == 0});
+            nn::LinearSettings{.in_features = kWidth, .out_features = kWidth, .bias = i == 0});
     for (const auto& layer : convs) add(layer.parameters());
     for (const auto& layer : linears) add(layer.parameters());
     if (images) add(norm.parameters());

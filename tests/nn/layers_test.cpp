@@ -107,6 +107,19 @@ TEST(LayerBuilder, FitsEachLayerToTheOneBefore) {
   EXPECT_EQ(net.size(), 4);
 }
 
+TEST(LayerBuilder, AnImageOfTwoDimensionsHasOneChannel) {
+  LayerBuilder net({28, 28}), pooled({28, 28}), dense({28, 28});
+  net.add('c', {.out = 10, .kernel_size = 3, .padding = 1}).add('p', {.kernel_size = 2});
+  net.add('m', {.out = 100}).add('o', {.out = 10});
+  EXPECT_EQ(net[0].out_shape(), (Shape{10, 28, 28}));
+  EXPECT_EQ(net.model().parameter_count(), 197'210);
+  EXPECT_EQ(net.model()(zeros({2, 28, 28})).shape(), (Shape{2, 10}));
+  pooled.add('p', {.kernel_size = 2});
+  EXPECT_EQ(pooled[0].out_shape(), (Shape{1, 14, 14}));
+  dense.add('o', {.out = 10});
+  EXPECT_EQ(dense.model()(zeros({2, 28, 28})).shape(), (Shape{2, 10}));
+}
+
 TEST(Summary, KerasNet) {
   Sequential model({Conv2d({.out_channels = 32, .kernel_size = 3}), ReLU(),
                     Conv2d({.out_channels = 64, .kernel_size = 3}), ReLU(), MaxPool2d(2),

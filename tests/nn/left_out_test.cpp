@@ -46,6 +46,22 @@ TEST(LeftOut, AModuleIsAnErrorAtTheFirstUse) {
   EXPECT_EQ(error_of([&] { optim::SGD(LeavesOutALayer(), 0.1); }), text);
 }
 
+// An energy model: forward() makes its input a leaf.
+struct Energy : Model<Energy> {
+  Linear fc{4, 1};
+  void members(Members& m) override { m("fc", fc); }
+  Variable forward(Variable x) const {
+    x.requires_grad_();
+    return sum(fc(x));
+  }
+};
+
+TEST(LeftOut, AnInputThatForwardMakesALeafIsNoParameter) {
+  testing::internal::CaptureStderr();
+  Energy()(ones({2, 4})).backward();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 struct LeavesOutDropout : Model<LeavesOutDropout> {
   Dropout dropout{0.5};  // would stay in training mode
   void members(Members&) override {}

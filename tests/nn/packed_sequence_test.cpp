@@ -1,6 +1,8 @@
 // Packed sequences and cells, compared with each sequence run alone.
 #include "nn/packed_sequence.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -97,6 +99,46 @@ TEST(PackedSequence, TakesInitialStates) {
   const auto [y, h2, c2] = lstm(narrow(x, 0, 0, 2), h, c);
   expect_near(narrow(h1, 1, 0, 1), narrow(h2, 1, 0, 1), 1e-6);
   expect_near(narrow(c1, 1, 0, 1), narrow(c2, 1, 0, 1), 1e-6);
+}
+
+TEST(PackedSequence, LengthsThatDoNotFit) {
+  const Variable x = randn({4, 3, 2});
+  LSTM lstm(2, 3);
+  GRU gru(2, 3);
+  RNN rnn(2, 3);
+  for (const std::vector<int64_t>& lengths : std::vector<std::vector<int64_t>>{
+           {}, {2}, {2, 3}, {2, 3, 1, 4}, {0, 3, 2}, {0, 0, 0}, {-1, 2, 3}, {5, 3, 1}}) {
+    const PackedSequence packed{x, lengths};
+    EXPECT_THROW(lstm(packed), ArgumentError);
+    EXPECT_THROW(gru(packed), ArgumentError);
+    EXPECT_THROW(rnn(packed), ArgumentError);
+    EXPECT_THROW(pad_packed_sequence(packed), ArgumentError);
+  }
+  EXPECT_THROW(lstm(PackedSequence{}), ArgumentError);
+  EXPECT_THROW(pack_padded_sequence(x, tensor({2.5, 1.0, 1.0})), DTypeError);
+  EXPECT_THROW(pack_padded_sequence(x, ones({1, 3}, i64)), ShapeError);
+}
+
+TEST(PackedSequence, StatesThatDoNotFit) {
+  const PackedSequence packed = pack_padded_sequence(randn({4, 3, 2}), {2, 4, 1});
+  GRU gru(2, 3);
+  LSTM lstm(2, 3);
+  for (const Shape& shape : {Shape{1, 7, 3}, Shape{1, 1, 3}, Shape{4, 3, 3}, Shape{3, 3}})
+    EXPECT_THROW(gru(packed, zeros(shape)), ShapeError);
+  EXPECT_THROW(lstm(packed, zeros({1, 3, 3}), zeros({1, 4, 3})), ShapeError);
+}
+
+TEST(PackedSequence, PaddingIsZeroBehindTheEnds) {
+  const Variable x = arange(1, 13, {.dtype = f32}).reshape({4, 3, 1}).requires_grad_();
+  const auto [y, lengths] = pad_packed_sequence(pack_padded_sequence(x, {2, 3, 1}));
+  EXPECT_EQ(y.shape(), (Shape{3, 3, 1}));
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 2, 3, 4, 5, 0, 0, 8, 0}));
+  sum(y).backward();
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 0, 0}));
+  const Variable z = full({2, 3, 1}, NAN);
+  const auto [first, same] = pad_packed_sequence(pack_padded_sequence(z, {1, 3}, true), true);
+  EXPECT_TRUE(std::isnan(first.to_vector<float>()[0]));
+  EXPECT_EQ(first.to_vector<float>()[1], 0);
 }
 
 template <typename Cell, typename Layer>

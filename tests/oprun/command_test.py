@@ -1,6 +1,7 @@
 """Commands of `tapegrad op` other than run: isolation, exit codes, list, gradcheck, bench."""
 
 import json
+import os
 import resource
 import struct
 import unittest
@@ -83,7 +84,11 @@ class CommandLine(OpTest):
             self.assertEqual(process.returncode, 0)
             for word in ("list", "run", "gradcheck", "bench", "Exit status", "seeds2"):
                 self.assertIn(word, process.stdout)
-        self.assertIn("tapegrad: ", self.tool("--version").stdout)
+        version = self.tool("--version").stdout
+        self.assertIn("tapegrad: ", version)
+        self.assertRegex(version, r"\nbuild: \w+, TAPEGRAD_NATIVE=\w+ TAPEGRAD_CUDA=(AUTO|ON|OFF) TAPEGRAD_MPI=\w+ ")
+        self.assertRegex(version, r"\nflags: .*-")
+        self.assertIn(f"\nplatform: Linux {os.uname().release} {os.uname().machine}", version)
 
     def test_malformed_files_are_status_3(self):
         good = json.dumps(FINE)

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "ops/create.h"
+#include "ops/numeric.h"
 #include "ops/reduce.h"
 
 namespace tapegrad {
@@ -157,6 +158,34 @@ TEST(Arithmetic, Close) {
   EXPECT_EQ(isclose(make<uint8_t>({uint8_t(2)}), make<uint8_t>({uint8_t(3)}), {.atol = 1}).item(),
             1);
   EXPECT_THROW(isclose(a, b, {.rtol = -1}), ArgumentError);
+}
+
+// The values of ldexp() of <cmath>; 2^b alone would overflow, or be 0.
+TEST(Ldexp, OnlyTheResultOverflows) {
+  for (const DType dtype : {f32, f64}) {
+    const double smallest = dtype == f64 ? 0x1p-1074 : 0x1p-149;
+    const int least = dtype == f64 ? -1074 : -149;
+    const auto of = [&](double a, double b) {
+      return ldexp(full({1}, a, {.dtype = dtype}), full({1}, b, {.dtype = dtype})).item();
+    };
+    for (const double b : {0.0, 100.0, 200.0, 1000.0, 1500.0, 3000.0, 1e30, double(INFINITY)}) {
+      EXPECT_EQ(of(0.0, b), 0) << b;
+      EXPECT_EQ(of(0.0, -b), 0) << b;
+    }
+    EXPECT_EQ(of(smallest, -double(least)), 1);
+    EXPECT_EQ(of(smallest, -2.0 * least), INFINITY);
+    EXPECT_EQ(of(1.0, least), smallest);
+    EXPECT_EQ(of(1.5, least + 1), 3 * smallest);
+    EXPECT_EQ(of(0.5, dtype == f64 ? 1024 : 128), dtype == f64 ? 0x1p1023 : 0x1p127);
+    EXPECT_EQ(of(INFINITY, -5000), INFINITY);
+    EXPECT_EQ(of(3.0, -1e30), 0);
+    EXPECT_TRUE(std::isnan(of(0.0, NAN)));
+  }
+  const Variable x = full({1}, 3.0, {.dtype = f64, .requires_grad = true});
+  const Variable e = full({1}, 4.0, {.dtype = f64, .requires_grad = true});
+  sum(ldexp(x, e)).backward();
+  EXPECT_EQ(x.grad().item(), 16);
+  EXPECT_NEAR(e.grad().item(), 48 * std::log(2.0), 1e-13);
 }
 
 }  // namespace

@@ -78,6 +78,10 @@ TEST(Interpolate, Exact) {
   EXPECT_EQ(values(interpolate(x, {.scale_factor = 2.0, .mode = SampleMode::kLinear})),
             (Doubles{1, 1.25, 1.75, 2.5, 3.5, 4}));
   EXPECT_EQ(interpolate(ones({1, 1, 3}), {.scale_factor = 1.7}).shape(), (Shape{1, 1, 5}));
+  // A factor for each dimension, as in PyTorch.
+  EXPECT_EQ(values(interpolate(reshape(x, {1, 1, 3, 1}),
+                               {.scale_factor = {2.0, 1.0}, .mode = SampleMode::kLinear})),
+            (Doubles{1, 1.25, 1.75, 2.5, 3.5, 4}));
 }
 
 TEST(Interpolate, AConstantStaysOne) {
@@ -118,6 +122,8 @@ TEST(Interpolate, RefusesWhatCannotBeMeant) {
   EXPECT_THROW(interpolate(x, {.size = {std::numeric_limits<int64_t>::max(), 2}}), ShapeError);
   EXPECT_THROW(interpolate(x, {.scale_factor = 0.1}), ShapeError);
   EXPECT_THROW(interpolate(x, {.scale_factor = std::nan("")}), ArgumentError);
+  EXPECT_THROW(interpolate(x, {.scale_factor = {2.0, -1.0}}), ArgumentError);
+  EXPECT_THROW(interpolate(x, {.scale_factor = {2.0, 1.0, 1.0}}), ArgumentError);
   EXPECT_THROW(interpolate(x, {.size = {2}, .align_corners = true}), ArgumentError);
   EXPECT_THROW(interpolate(ones({2, 3}), {.size = {2}}), ShapeError);
   EXPECT_THROW(interpolate(ones({1, 2, 3}), {.size = {2}, .mode = SampleMode::kCubic}), ShapeError);

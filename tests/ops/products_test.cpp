@@ -214,6 +214,36 @@ TEST(Distance, PairsEqualNormsOfDifferences) {
   EXPECT_TRUE(std::isnan(pair(NAN, 1)));
 }
 
+/// Gradients of points of few coordinates, of any layout of dy, with points in common.
+TEST(Distance, GradientOfNarrowPoints) {
+  for (const DType dtype : {f32, f64})
+    for (const double p : {1.0, 2.0})
+      for (const int64_t k : {1, 3, 4, 5, 8, 9})
+        for (const auto& [n, m] :
+             {std::pair<int64_t, int64_t>{1, 40}, {7, 8}, {16, 16}, {33, 70}}) {
+          manual_seed(5);
+          const Variable a = randn({2, n, k}, {.dtype = dtype}).requires_grad_();
+          Variable b = randn({2, m, k}, {.dtype = dtype});
+          select(b, 1, m - 1).copy_(select(a.detach(), 1, 0));
+          b.requires_grad_();
+          const Variable a2 = a.detach().to(f64).requires_grad_(),
+                         b2 = b.detach().to(f64).requires_grad_();
+          const Variable seed = transpose(randn({2, m, n}, {.dtype = dtype}), 1, 2);
+          const Variable y = cdist(a, b, p),
+                         expected = norm(unsqueeze(a2, -2) - unsqueeze(b2, -3), p, {-1});
+          (sum(y * seed) + sum(y)).backward();
+          sum(expected * (seed.to(f64) + 1)).backward();
+          const double tolerance = dtype == f32 ? 2e-5 : 1e-12;
+          for (const auto& [x, reference] : {std::pair{a, a2}, std::pair{b, b2}}) {
+            const Doubles found = x.grad().to(f64).to_vector<double>(),
+                          wanted = reference.grad().to_vector<double>();
+            for (size_t i = 0; i < found.size(); ++i)
+              ASSERT_NEAR(found[i], wanted[i], tolerance * (1 + std::abs(wanted[i])))
+                  << k << ' ' << n << ' ' << m << ' ' << p;
+          }
+        }
+}
+
 TEST(Distance, GradientAtZeroIsZero) {  // T33
   const Variable a = make({1, 2, 3, 4}, {2, 2}).requires_grad_();
   sum(cdist(a, a)).backward();

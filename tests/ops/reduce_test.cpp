@@ -447,5 +447,35 @@ TEST(Reduce, SumToKeepsAnEqualShape) {
   EXPECT_EQ(sum_to(x, {}).item(), 6);
 }
 
+// PyTorch refuses max(x, keepdim=True), too. NumPy reduces all dimensions of prod().
+TEST(Reduce, OptionsWithoutDimDoNotReduceDimensionZero) {
+  const Variable x = tensor({{1.0, 2.0}, {3.0, 4.0}});
+  EXPECT_THROW(max(x, {.keepdim = true}), ArgumentError);
+  EXPECT_THROW(min(x, {.keepdim = true}), ArgumentError);
+  EXPECT_THROW(max(x, AlongOptions{}), ArgumentError);
+  EXPECT_EQ(max(x, {.dim = 0, .keepdim = true}).values.to_vector<float>(),
+            (std::vector<float>{3, 4}));
+  const Variable product = prod(x, {.keepdim = true});
+  EXPECT_EQ(product.shape(), (Shape{1, 1}));
+  EXPECT_EQ(product.item(), 24);
+  EXPECT_EQ(prod(x, AlongOptions{}).shape(), Shape{});
+  EXPECT_EQ(prod(x, {.dim = 1}).to_vector<float>(), (std::vector<float>{2, 12}));
+}
+
+// Expected values: NumPy's var(..., ddof=correction).
+TEST(Variance, AnyCorrection) {
+  const Variable x = leaf({1, 2, 4, 9});
+  EXPECT_DOUBLE_EQ(var(x, {.correction = 0}).item(), 38.0 / 4);
+  EXPECT_DOUBLE_EQ(var(x, {.correction = 1}).item(), 38.0 / 3);
+  EXPECT_DOUBLE_EQ(var(x, {.correction = 2}).item(), 38.0 / 2);
+  EXPECT_DOUBLE_EQ(var(x, {.correction = -1}).item(), 38.0 / 5);
+  EXPECT_DOUBLE_EQ(std(x, {.correction = 2}).item(), std::sqrt(38.0 / 2));
+  EXPECT_EQ(var(x, {.correction = 5}).item(), INFINITY);
+  EXPECT_EQ(var(x, {.correction = INT_MIN}).item(), 38.0 / (4 + 0x1p31));
+  const auto checked =
+      gradcheck([](const auto& in) { return var(in[0], {.correction = 2}); }, {x}, {.order = 2});
+  EXPECT_TRUE(checked) << checked.message;
+}
+
 }  // namespace
 }  // namespace tapegrad

@@ -461,5 +461,14 @@ TEST(View, Gradcheck) {
   });
 }
 
+// PyTorch 2.15: zeros(0, 2).chunk(3) has three tensors of shape [0, 2].
+TEST(View, ChunksOfADimensionOfSizeZero) {
+  const std::vector<Variable> chunks = chunk(zeros({0, 2}), 3);
+  ASSERT_EQ(chunks.size(), 3u);
+  for (const Variable& each : chunks) EXPECT_EQ(each.shape(), (Shape{0, 2}));
+  EXPECT_EQ(chunk(zeros({2, 0}), 2, 1).size(), 2u);
+  EXPECT_THROW(chunk(zeros({0, 2}), INT64_MAX), ArgumentError);
+}
+
 }  // namespace
 }  // namespace tapegrad

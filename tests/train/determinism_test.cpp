@@ -41,7 +41,7 @@ std::vector<float> trained(uint64_t seed) {
                         nn::Linear({.in_features = 8 * 7 * 7, .out_features = 10})});
   optim::Adam optimizer(model, {.lr = 0.01});
   DataLoader loader(TensorDataset(randn({40, 3, 16, 16}), randint(0, 10, {40})),
-                    {.batch_size = 16, .shuffle = true, .seed = seed, .num_workers = 1});
+                    {.batch_size = 16, .shuffle = true, .num_workers = 1, .seed = seed});
   for (auto& [x, y] : loader) {
     optimizer.zero_grad();
     cross_entropy(model(x), y).backward();

@@ -5,6 +5,8 @@
 
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/complex.h"
+#include "ops/fft.h"
 #include "ops/index.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
@@ -50,6 +52,18 @@ TEST(SegmentOfRows, SoftmaxByHandWithItsGradientIsOne) {
         },
         {randn({3, 140, 96}).to(dtype), randn({3, 140, 96}).to(dtype)},
         dtype == bf16 ? "" : "in 1 segments");
+}
+
+TEST(GraphedStep, RecordsAConvolutionByFft) {
+  expect_same_bits(
+      [](GraphedStep::Inputs in) -> Variables {
+        const Variable filter = leaf(in[1]);
+        const Variable product = complex_mul(fft::rfft(in[0], 64), fft::rfft(filter, 64));
+        const Variable loss = sum(square(fft::irfft(product, 64)));
+        loss.backward();
+        return {loss, filter.grad()};
+      },
+      {randn({3, 32}), randn({3, 32})});
 }
 
 /// Probabilities of attention, with the mask of the case.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "core/base/error.h"
 #include "nn/linear.h"
@@ -29,6 +30,8 @@ struct Problem {
   Variable x = randn({50, 3}), y = matmul(x, tensor({1.F, -2.F, 3.F}).view({3, 1}));
   nn::Linear net{3, 1};
   optim::SGD sgd{net, 0.1};
+  DataLoader loader{TensorDataset(x, y), 50};
+  std::vector<optim::Optimizer*> list{&sgd};
 };
 
 FitOptions quiet(int64_t epochs) {
@@ -156,6 +159,54 @@ TEST(Keras, OtherCallbacks) {
   fit(p.net, p.x, p.y, p.sgd, options);
   for (const char* name : {"best.safetensors", "1.safetensors", "2.safetensors", "log.csv"})
     EXPECT_TRUE(std::filesystem::exists(dir / name)) << name;
+}
+
+// Keras's rule: epochs in which the measure does not fall by more than min_delta count, except
+// those of a cooldown.
+TEST(Keras, ReduceLROnPlateauFollowsTheMeasure) {
+  Problem p;
+  const Callback reduce = ReduceLROnPlateau({.monitor = "loss",
+                                             .factor = 0.5,
+                                             .patience = 2,
+                                             .min_delta = 0.1,
+                                             .cooldown = 1,
+                                             .min_lr = 0.01});
+  History history;
+  Training run{.model = p.net,
+               .data = p.loader,
+               .optimizers = p.list,
+               .average = nullptr,
+               .history = history,
+               .epochs = 20};
+  std::vector<double> rates;
+  for (const double loss : {1.0, 0.95, 0.8, 0.75, 0.71, 0.75, 0.75, 0.75, 0.2, kNaN, kNaN, kNaN}) {
+    history.epochs.push_back({.epoch = int64_t(rates.size()) + 1, .loss = loss});
+    reduce.after_epoch(run);
+    rates.push_back(p.sgd.lr());
+  }
+  EXPECT_EQ(rates, (std::vector<double>{0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.025, 0.025, 0.025, 0.025,
+                                        0.0125, 0.0125}));
+}
+
+TEST(Keras, ReduceLROnPlateauInFit) {
+  Problem p;
+  FitOptions options = quiet(6);
+  options.callbacks = {ReduceLROnPlateau({.factor = 0.1, .patience = 1, .min_delta = 1e9})};
+  fit(p.net, p.x, p.y, p.sgd, options);
+  EXPECT_NEAR(p.sgd.lr(), 1e-6, 1e-18);  // the first epoch is the best one
+  EXPECT_THROW(ReduceLROnPlateau({.factor = 1.0}), ArgumentError);
+  EXPECT_THROW(ReduceLROnPlateau({.patience = -1}), ArgumentError);
+  EXPECT_THROW(ReduceLROnPlateau({.min_lr = NAN}), ArgumentError);
+}
+
+TEST(Keras, EvaluationIsPrinted) {
+  Evaluation result;
+  result.loss = 0.25, result.count = 1;
+  std::ostringstream out;
+  out << result << ", ";
+  result.accuracy = 0.5, result.count = 40, result.more = {{"f1", 0.75}};
+  out << result;
+  EXPECT_EQ(out.str(), "loss 0.25 (1 example), loss 0.25, accuracy 0.5, f1 0.75 (40 examples)");
 }
 
 }  // namespace

@@ -96,11 +96,11 @@ class Factor {
   alignas(64) float values_[kMaxColumns * kMaxColumns];
 };
 
-/// A factor that all blocks of a run share, in memory that is zero at first. It is made by the
-/// first block; blocks that run meanwhile make their own.
+/// A factor that all blocks of a run share, in memory that begins with kZeroBytes zeros. It is made
+/// by the first block; blocks that run meanwhile make their own.
 class SharedFactor {
  public:
-  static constexpr size_t kBytes = sizeof(Factor) + 2 * alignof(Factor);
+  static constexpr size_t kZeroBytes = 2 * alignof(Factor), kWorkBytes = sizeof(Factor);
 
   explicit SharedFactor(std::byte* memory) {
     const auto address = reinterpret_cast<uintptr_t>(memory);
@@ -323,7 +323,9 @@ constinit const LinearNarrow::Rows LinearNarrow::kRows{
       if (!detail::is_tried(kernels::linear, kName) || !accepts(x, weight, bias, epilogue, y))
         return {};
       if (!weight.is_contiguous() || !is_contiguous(bias)) return {};
-      return {.rows = y.shape()[0], .sum_bytes = SharedFactor::kBytes};
+      return {.rows = y.shape()[0],
+              .sum_bytes = SharedFactor::kZeroBytes,
+              .work_bytes = SharedFactor::kWorkBytes};
     },
     .run =
         [](const RowBlock& block, const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -381,8 +383,9 @@ constinit const LinearBackwardNarrow::Rows LinearBackwardNarrow::kRows{
       const int64_t rows = dy.shape()[0];
       RowDivision division{.rows = rows, .unit = kTile};
       const Sums sums(dy, dx, dw, db);
-      division.sum_bytes =
-          SharedFactor::kBytes + bytes_of_parts(rows, sums) + LaneMemory(sums, dw, db).all();
+      division.sum_bytes = bytes_of_parts(rows, sums) + SharedFactor::kZeroBytes;
+      division.work_bytes = SharedFactor::kWorkBytes;
+      division.lane_bytes = LaneMemory(sums, dw, db).all();
       for (int64_t piece = 0; piece < pieces_of(rows); ++piece)
         division.starts.push_back(start_of(piece, rows));
       return division;
@@ -393,7 +396,9 @@ constinit const LinearBackwardNarrow::Rows LinearBackwardNarrow::kRows{
           const Sums sums(dy, dx, dw, db);
           std::byte* behind_parts = block.sums + bytes_of_parts(block.all, sums);
           if (is_in_lanes(dy)) {
-            float* memory = LaneMemory(sums, dw, db).mine(behind_parts + SharedFactor::kBytes);
+            float* memory =
+                LaneMemory(sums, dw, db)
+                    .mine(behind_parts + SharedFactor::kZeroBytes + SharedFactor::kWorkBytes);
             return differentiate_lanes(block, memory, dy, behind, x, weight, front, dx, dw, db);
           }
           SharedFactor shared(behind_parts);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "backends/cpu/tools/functions.h"
+#include "backends/cpu/tools/wide_sum.h"
 
 namespace tapegrad::backends::cpu {
 
@@ -46,6 +47,21 @@ void store_first(V* y, int64_t count, xsimd::batch<V> values) {
   std::copy_n(lanes, count, y);
 }
 
+/// Loads the first `count` lanes, 0 < count <= lanes; the others are `standard`.
+template <typename V>
+xsimd::batch<V> load_lanes(const V* x, int64_t count, V standard) {
+  using B = xsimd::batch<V>;
+  return count == int64_t(B::size) ? B::load_unaligned(x) : load_first(x, count, B(standard));
+}
+/// Stores the first `count` lanes, 0 < count <= lanes.
+template <typename V>
+void store_lanes(V* y, int64_t count, xsimd::batch<V> values) {
+  if (count == int64_t(xsimd::batch<V>::size))
+    values.store_unaligned(y);
+  else
+    store_first(y, count, values);
+}
+
 /// e = exp(x - shift) for n contiguous values; returns their sum. e may be null. Calls
 /// fetch_next(i) at each position i, to prefetch other data.
 template <typename V, typename Fetch>
@@ -72,6 +88,15 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e, Fetch fetch_next) {
 template <typename V>
 V exp_shifted(const V* x, int64_t n, V shift, V* e) {
   return exp_shifted(x, n, shift, e, [](int64_t) {});
+}
+
+/// Replaces sums by their logarithms.
+inline void take_logarithm(WideFloats& sums) {
+  using Wide = xsimd::batch<double>;
+  const auto logarithm = [](Doubles x) {
+    return Doubles(functions::log(Wide(Wide::register_type(x))).data);
+  };
+  sums.lower = logarithm(sums.lower), sums.upper = logarithm(sums.upper);
 }
 
 /// The largest lane; no lane may be NaN.

@@ -412,7 +412,9 @@ inline formulas::Normal<Lanes<float>> normal(Lanes<float> x) {
   if (some) [[unlikely]]
     bell = select(vanishes, zero, bell);
   const Lanes<float> t = one / fused(size, Lanes<float>(0x1.147ae2p-2f), one);
-  return {size, bell * t * polynomial(kTail, t), bell * Lanes<float>(0x1.988454p-2f)};
+  const Lanes<float> tail = bell * t * polynomial(kTail, t);
+  return {size, select(tail < Lanes<float>(0x1p-126f), zero, tail),
+          bell * Lanes<float>(0x1.988454p-2f)};
 }
 inline formulas::Normal<Lanes<double>> normal(Lanes<double> x) {
   const auto tail = [](double v) { return formulas::Functions<double>::normal(v).tail; };

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMaxOperands = 1 + detail::kMaxInputs;  // y first
 constexpr int64_t kGathered = 1024;                   // elements gathered at a time
+constexpr int64_t kShortestDirect = kLanes<float>;    // elements of a row that is used directly
 constexpr int64_t kTileRows = 16, kTileColumns = kGathered / kTileRows;
 using Joint = JointLayout<kMaxOperands>;
 
@@ -106,12 +107,12 @@ void gather_rows(Word* to, const Word* x, int64_t rows, int64_t row, int64_t acr
     for (int64_t i = 0; i < row; ++i) to[i] = x[i * step];
 }
 
-constexpr int64_t kShortRow = kGathered / 4;  // elements of a row that does not justify a visit
+constexpr int64_t kShortRun = kGathered / 4;  // elements of a row that does not justify a visit
 
 template <typename Word>
 void gather_words(Word* to, const Word* from, const int64_t* sizes, const int64_t* strides,
                   int rank, int64_t start, int64_t count) {
-  if (const int64_t row = rank > 1 ? sizes[rank - 1] : kShortRow + 1; row <= kShortRow) {
+  if (const int64_t row = rank > 1 ? sizes[rank - 1] : kShortRun + 1; row <= kShortRun) {
     // The whole rows are visited along the dimension before the last.
     const int64_t head = (row - start % row) % row, rows = (count - head) / row;
     if (rows > 1) {
@@ -225,12 +226,8 @@ struct MapOperand {
 
 class Pieces {
  public:
-  Pieces(detail::Evaluate evaluate, const void* formula, Tensor& y,
-         std::span<const Tensor* const> inputs)
-      : evaluate_(evaluate),
-        formula_(formula),
-        count_(y.numel()),
-        operands_(1 + int(inputs.size())) {
+  Pieces(const detail::MapFormula& formula, Tensor& y, std::span<const Tensor* const> inputs)
+      : formula_(formula), count_(y.numel()), operands_(1 + int(inputs.size())) {
     if (take_packed(y, inputs)) return;
     by_channel_ = false;
     std::array<Strides, kMaxOperands> strides;
@@ -255,10 +252,12 @@ class Pieces {
       by_rows_ |= row_ >= kGathered / 4 && !operand_[i].linear && !operand_[i].single &&
                   joint_.strides[i][joint_.rank - 1] == 1;
     find_periods();
+    if (has_direct_rows()) return;
     find_tiles();
   }
 
   void run(Tensor& y) const {
+    if (direct_) return run_rows();
     if (tiled_ >= 0) return run_tiles();
     for_each_block(count_, kMapBlock, [&](int64_t first, int64_t last) { run_block(first, last); });
     if (packing_ && !y.storage().is_packed()) y.storage().set_packed(*packing_);
@@ -367,8 +366,9 @@ class Pieces {
     const std::byte* inputs[detail::kMaxInputs];
     for (int i = 1; i < operands_; ++i) inputs[i - 1] = read(i, first, count, buffers);
     const MapOperand& y = operand_[0];
-    if (y.linear) return evaluate_(formula_, y.data + first * y.element, count, inputs);
-    evaluate_(formula_, buffers[0], count, inputs);
+    const detail::MapRows piece{.rows = 1, .count = count};
+    if (y.linear) return evaluate(y.data + first * y.element, inputs, piece);
+    evaluate(buffers[0], inputs, piece);
     scatter(buffers[0], y.data, y.element, joint_.sizes.data(), joint_.strides[0].data(),
             joint_.rank, first, count);
   }
@@ -420,14 +420,15 @@ class Pieces {
     for (int64_t first = 0; first < row_; first += kTileColumns) {
       const int64_t columns = std::min(kTileColumns, row_ - first);
       const std::byte* inputs[detail::kMaxInputs];
-      std::array<int64_t, kMaxOperands> pitch;  // bytes between rows
+      detail::MapRows tile{.rows = rows, .count = columns};
+      tile.pitch[0] = joint_.strides[0][tiled_];
       for (int i = 1; i < operands_; ++i) {
         const MapOperand& x = operand_[i];
         const int64_t step = joint_.strides[i][last], across = joint_.strides[i][tiled_];
         const std::byte* from = x.data + (offsets[i] + first * step) * x.element;
         const bool direct = step == 1;
         inputs[i - 1] = direct ? from : buffers[i];
-        pitch[i] = (direct ? across : kTileColumns) * x.element;
+        tile.pitch[i] = direct ? across : kTileColumns;
         if (!direct)
           with_word(x.element, [&]<typename Word>(Word) {
             const Word* words = reinterpret_cast<const Word*>(from);
@@ -438,13 +439,7 @@ class Pieces {
                 to[r * kTileColumns + c] = words[r * across + c * step];
           });
       }
-      const MapOperand& y = operand_[0];
-      for (int64_t r = 0; r < rows; ++r) {
-        evaluate_(formula_,
-                  y.data + (offsets[0] + r * joint_.strides[0][tiled_] + first) * y.element,
-                  columns, inputs);
-        for (int i = 1; i < operands_; ++i) inputs[i - 1] += pitch[i];
-      }
+      evaluate(operand_[0].data + (offsets[0] + first) * operand_[0].element, inputs, tile);
     }
   }
 
@@ -467,13 +462,107 @@ class Pieces {
     return buffers[i];
   }
 
-  detail::Evaluate evaluate_;
-  const void* formula_;
+  /// Chooses direct rows if all operands can be used where they are, although some are neither
+  /// contiguous nor repeated in short rows.
+  bool has_direct_rows() {
+    const int last = joint_.rank - 1;
+    if (last < 0 || row_ < kShortestDirect || joint_.strides[0][last] != 1) return false;
+    bool pays = false;
+    for (int i = 0; i < operands_; ++i) {
+      const MapOperand& x = operand_[i];
+      const int64_t step = joint_.strides[i][last];
+      if (step != 1 && step != 0) return false;
+      pays |= !x.linear && !x.single && !x.periodic;
+    }
+    return direct_ = pays;
+  }
+
+  /// Threads share blocks of rows, or of parts of long rows.
+  void run_rows() const {
+    const int64_t rows = count_ / row_, parts = (row_ + kMapBlock - 1) / kMapBlock;
+    if (parts == 1) {
+      for_each_block(rows, kMapBlock / row_,
+                     [&](int64_t first, int64_t last) { run_some_rows(first, last, 0, row_); });
+      return;
+    }
+    for_each_block(rows * parts, 1, [&](int64_t task, int64_t) {
+      const int64_t start = task % parts * kMapBlock;
+      run_some_rows(task / parts, task / parts + 1, start, std::min(kMapBlock, row_ - start));
+    });
+  }
+
+  /// Computes `count` elements, starting at `start`, of the rows [row, end).
+  void run_some_rows(int64_t row, int64_t end, int64_t start, int64_t count) const {
+    const int last = joint_.rank - 1, across = last - 1;
+    detail::MapRows rows{.rows = 1, .count = count};
+    std::array<int64_t, kMaxOperands> offsets;
+    for (int i = 0; i < operands_; ++i) {
+      const auto& strides = joint_.strides[i];
+      offsets[i] = start * strides[last];
+      if (across >= 0) rows.pitch[i] = strides[across];
+      if (i > 0) rows.constant[i - 1] = strides[last] == 0;
+    }
+    std::array<int64_t, kMaxRank> index;
+    for (int64_t dim = across, rest = row; dim >= 0; --dim) {
+      index[dim] = rest % joint_.sizes[dim];
+      rest /= joint_.sizes[dim];
+      for (int i = 0; i < operands_; ++i) offsets[i] += index[dim] * joint_.strides[i][dim];
+    }
+    while (true) {
+      if (across >= 0) rows.rows = std::min(end - row, joint_.sizes[across] - index[across]);
+      const std::byte* inputs[detail::kMaxInputs];
+      for (int i = 1; i < operands_; ++i)
+        inputs[i - 1] = operand_[i].data + offsets[i] * operand_[i].element;
+      evaluate(operand_[0].data + offsets[0] * operand_[0].element, inputs, rows);
+      row += rows.rows;
+      if (row == end) return;
+      for (int i = 0; i < operands_; ++i) offsets[i] -= index[across] * rows.pitch[i];
+      index[across] = 0;
+      for (int dim = across - 1; dim >= 0; --dim) {
+        for (int i = 0; i < operands_; ++i) offsets[i] += joint_.strides[i][dim];
+        if (++index[dim] < joint_.sizes[dim]) break;
+        for (int i = 0; i < operands_; ++i)
+          offsets[i] -= joint_.strides[i][dim] * joint_.sizes[dim];
+        index[dim] = 0;
+      }
+    }
+  }
+
+  /// Applies the formula to rows.
+  void evaluate(std::byte* y, const std::byte* const* inputs, const detail::MapRows& rows) const {
+    if (formula_.takes_rows) return formula_.evaluate(formula_.formula, y, inputs, rows);
+    constexpr int64_t kPiece = kGathered / 4;
+    alignas(64) std::byte equal[detail::kMaxInputs][kPiece * 8];
+    const bool has_constant = std::ranges::count(rows.constant, true) > 0;
+    const int64_t piece = has_constant ? std::min(kPiece, rows.count) : rows.count;
+    const int inputs_count = operands_ - 1;
+    for (int64_t row = 0; row < rows.rows; ++row) {
+      const std::byte* at[detail::kMaxInputs];
+      for (int i = 0; i < inputs_count; ++i) {
+        const MapOperand& x = operand_[i + 1];
+        at[i] = inputs[i] + row * rows.pitch[i + 1] * x.element;
+        if (!rows.constant[i]) continue;
+        gather(equal[i], at[i], x.element, nullptr, nullptr, 0, 0, piece);
+        at[i] = equal[i];
+      }
+      std::byte* to = y + row * rows.pitch[0] * operand_[0].element;
+      for (int64_t first = 0; first < rows.count; first += piece) {
+        const int64_t count = std::min(piece, rows.count - first);
+        formula_.evaluate(formula_.formula, to, at, {.rows = 1, .count = count});
+        to += count * operand_[0].element;
+        for (int i = 0; i < inputs_count; ++i)
+          if (!rows.constant[i]) at[i] += count * operand_[i + 1].element;
+      }
+    }
+  }
+
+  detail::MapFormula formula_;
   int64_t count_;
   int64_t row_ = 1;          // elements along the innermost dimension
   bool periodic_ = false;    // whether an operand is
   bool by_rows_ = false;     // whether a strided operand has long contiguous rows
   bool by_channel_ = false;  // whether an operand is constant in each channel
+  bool direct_ = false;      // whether operands are used where they are, row by row
   int tiled_ = -1;           // dimension of the tiles' rows; -1: no tiles
   int operands_;
   std::array<MapOperand, kMaxOperands> operand_;
@@ -484,9 +573,9 @@ class Pieces {
 
 }  // namespace
 
-void detail::map_pieces(Evaluate evaluate, const void* formula, Tensor& y,
+void detail::map_pieces(const MapFormula& formula, Tensor& y,
                         std::span<const Tensor* const> inputs) {
-  if (y.numel() > 0) Pieces(evaluate, formula, y, inputs).run(y);
+  if (y.numel() > 0) Pieces(formula, y, inputs).run(y);
 }
 
 }  // namespace tapegrad::backends::cpu

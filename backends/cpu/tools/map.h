@@ -16,8 +16,10 @@
 // (packed.h), y gets this layout.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
+#include <tuple>
 
 #include "backends/cpu/tools/simd.h"
 #include "backends/elementwise/elementwise.h"
@@ -47,14 +49,29 @@ void for_each_block(int64_t count, int64_t block, const Run& run) {
 
 namespace detail {
 
-/// Applies a formula to `count` elements of contiguous memory.
-using Evaluate = void (*)(const void* formula, std::byte* y, int64_t count,
-                          const std::byte* const* inputs);
 inline constexpr int kMaxInputs = 4;
 
-/// Splits the work into contiguous pieces (gathering and scattering strided operands) and
-/// distributes them to threads.
-[[gnu::noinline]] void map_pieces(Evaluate evaluate, const void* formula, Tensor& y,
+/// Rows of elements of y and of the inputs of a formula. The elements of a row are contiguous in y
+/// and in each input, except for inputs that have one element for each row.
+struct MapRows {
+  int64_t rows, count;                          // count: elements of a row of y
+  std::array<int64_t, 1 + kMaxInputs> pitch{};  // elements from row to row, y first
+  std::array<bool, kMaxInputs> constant{};      // whether the input has one element for each row
+};
+
+/// A formula of any type.
+struct MapFormula {
+  /// Applies the formula to rows, or, if !takes_rows, to one row without constant inputs.
+  using Evaluate = void (*)(const void* formula, std::byte* y, const std::byte* const* inputs,
+                            const MapRows& rows);
+  Evaluate evaluate;
+  const void* formula;
+  bool takes_rows;
+};
+
+/// Splits the work into rows or into contiguous pieces (gathering and scattering strided operands),
+/// and distributes them to threads.
+[[gnu::noinline]] void map_pieces(const MapFormula& formula, Tensor& y,
                                   std::span<const Tensor* const> inputs);
 
 template <typename F>
@@ -65,28 +82,55 @@ constexpr bool is_scalar() {
     return false;
 }
 
-/// kFromMemory prefetches ahead. This pays off for operands outside of the caches; for small pieces
-/// of broadcast operands it costs a few useless hints.
-template <bool kFromMemory, typename To, typename From, typename F, typename... More>
-void evaluate(const F& f, To* y, int64_t count, const From* x, const More*... more) {
-  if constexpr (kIsFloat<To> && !is_scalar<F>() && std::is_same_v<Compute<To>, Compute<From>> &&
-                (std::is_same_v<Compute<To>, Compute<More>> && ...)) {
-    int64_t i = 0;
-    for (; i + kLanes<To> <= count; i += kLanes<To>) {
-      if constexpr (kFromMemory) {
-        const int64_t next = i + kFetchAhead / int64_t(sizeof(To));
-        fetch(x + next), (fetch(more + next), ...), fetch_to_write(y + next);
-      }
-      store_batch<To>(y + i, f(load_batch(x + i), load_batch(more + i)...));
-    }
-    if (i < count)
-      store_some<To>(y + i, count - i,
-                     f(load_some(x + i, count - i), load_some(more + i, count - i)...));
-  } else {
+/// Whether the formula is computed in batches.
+template <typename F, typename To, typename... From>
+inline constexpr bool kIsBatched =
+    kIsFloat<To> && !is_scalar<F>() && (std::is_same_v<Compute<To>, Compute<From>> && ...);
+
+/// Applies a formula to `count` elements of contiguous memory, at most one batch. Not inlined: the
+/// formula is compiled twice in batches, here and in evaluate_rows().
+template <typename To, typename... From, typename F>
+[[gnu::noinline]] void evaluate_batch(const F& f, To* y, int64_t count, const From*... x) {
+  store_some<To>(y, count, f(load_some(x, count)...));
+}
+
+/// Applies a formula to `count` elements of contiguous memory, element by element.
+template <typename To, typename... From, typename F>
+[[gnu::noinline]] void evaluate_scalars(const F& f, To* y, int64_t count, const From*... x) {
 #pragma omp simd  // y may be an operand, but overlaps none otherwise
-    for (int64_t i = 0; i < count; ++i)
-      y[i] = static_cast<To>(
-          f(static_cast<Compute<From>>(x[i]), static_cast<Compute<More>>(more[i])...));
+  for (int64_t i = 0; i < count; ++i)
+    y[i] = static_cast<To>(f(static_cast<Compute<From>>(x[i])...));
+}
+
+/// Fills `count` elements of a buffer and returns the buffer.
+template <typename T>
+const T* filled(T* buffer, int64_t count, T element) {
+  std::fill_n(buffer, count, element);
+  return buffer;
+}
+
+/// Applies a formula to rows, in batches. Prefetches ahead, which pays off for operands outside of
+/// the caches and costs a few useless hints for others.
+template <typename To, typename... From, typename F, size_t... K>
+[[gnu::noinline]] void evaluate_rows(const F& f, To* y, const MapRows& rows,
+                                     std::index_sequence<K...>, const From*... x) {
+  constexpr int64_t kLane = kLanes<To>, kAhead = kFetchAhead / int64_t(sizeof(To));
+  // Batches of equal elements, for the inputs that have one element for each row.
+  alignas(64) std::byte equal[sizeof...(K)][64];
+  static_assert(((kLane * sizeof(From) <= 64) && ...));
+  const int64_t step[] = {(rows.constant[K] ? 0 : kLane)...};  // elements from batch to batch
+  for (int64_t row = 0; row < rows.rows; ++row) {
+    std::tuple<const From*...> at{
+        (rows.constant[K] ? filled(reinterpret_cast<From*>(equal[K]), kLane, *x) : x)...};
+    int64_t i = 0;
+    for (; i + kLane <= rows.count; i += kLane) {
+      (fetch(std::get<K>(at) + kAhead), ...), fetch_to_write(y + i + kAhead);
+      store_batch<To>(y + i, f(load_batch(std::get<K>(at))...));
+      ((std::get<K>(at) += step[K]), ...);
+    }
+    if (i < rows.count) evaluate_batch(f, y + i, rows.count - i, std::get<K>(at)...);
+    y += rows.pitch[0];
+    ((x += rows.pitch[1 + K]), ...);
   }
 }
 
@@ -100,20 +144,36 @@ void evaluate(const F& f, To* y, int64_t count, const From* x, const More*... mo
 template <typename To, typename... From, typename F, std::same_as<Tensor>... Inputs>
 void map(const F& f, Tensor& y, const Inputs&... inputs) {
   [&]<typename... X>(TypeList<X...>) {
+    using Indices = std::index_sequence_for<X...>;
+    constexpr bool kBatched = detail::kIsBatched<F, To, X...>;
     const int64_t count = y.numel();
     if (y.is_contiguous() && count < 2 * kMapBlock &&
-        ((inputs.is_contiguous() && inputs.numel() == count) && ...)) [[likely]]
-      return detail::evaluate<false>(f, y.data<To>(), count, inputs.template data<const X>()...);
-    const detail::Evaluate evaluate = [](const void* formula, std::byte* y, int64_t count,
-                                         const std::byte* const* inputs) {
-      [&]<size_t... I>(std::index_sequence<I...>) {
-        detail::evaluate<true>(*static_cast<const F*>(formula), reinterpret_cast<To*>(y), count,
-                               reinterpret_cast<const X*>(inputs[I])...);
+        ((inputs.is_contiguous() && inputs.numel() == count) && ...)) [[likely]] {
+      if constexpr (!kBatched)
+        return detail::evaluate_scalars(f, y.data<To>(), count, inputs.template data<const X>()...);
+      else if (count == 0)
+        return;
+      else if (count < kLanes<To>)
+        return detail::evaluate_batch(f, y.data<To>(), count, inputs.template data<const X>()...);
+      else
+        return detail::evaluate_rows(f, y.data<To>(), {.rows = 1, .count = count}, Indices(),
+                                     inputs.template data<const X>()...);
+    }
+    const auto evaluate = [](const void* formula, std::byte* to, const std::byte* const* from,
+                             const detail::MapRows& rows) {
+      const F& apply = *static_cast<const F*>(formula);
+      [&]<size_t... I>(std::index_sequence<I...> indices) {
+        if constexpr (kBatched)
+          detail::evaluate_rows(apply, reinterpret_cast<To*>(to), rows, indices,
+                                reinterpret_cast<const X*>(from[I])...);
+        else
+          detail::evaluate_scalars(apply, reinterpret_cast<To*>(to), rows.count,
+                                   reinterpret_cast<const X*>(from[I])...);
       }
-      (std::index_sequence_for<X...>());
+      (Indices());
     };
     const std::array<const Tensor*, sizeof...(X)> pointers{&inputs...};
-    detail::map_pieces(evaluate, &f, y, pointers);
+    detail::map_pieces({evaluate, &f, kBatched}, y, pointers);
   }(map_inputs<sizeof...(Inputs), To, From...>());
 }
 

@@ -32,13 +32,71 @@ namespace tapegrad::backends::cpu {
 inline constexpr int64_t kBlock = 1024;                 // elements or columns per block
 inline constexpr int64_t kRowsAtOnce = 256;             // rows reduced before Parts join Totals
 inline constexpr int64_t kStripe = 64;                  // columns between two prefetches
+inline constexpr int64_t kFewColumns = 8;               // fewer are not added in vectors
 inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements per task, approximately
 inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements that justify a second thread
 
-/// Rows that are added to a Part in one pass. Only for common types, because every further instance
+/// Rows that are added to a Part in one pass. One row of integers, because every further instance
 /// adds code for every R.
-template <typename T>
-inline constexpr int kRowsTogether = std::is_floating_point_v<T> ? 4 : 1;
+template <typename Value>
+inline constexpr int kRowsTogether = std::is_floating_point_v<Value> ? 4 : 1;
+
+/// The elements of a tensor as values of a reducer. One type for all element types that are
+/// converted to Value, so that each reducer is compiled once for them.
+template <typename Value>
+class Elements {
+ public:
+  template <typename T>
+  Elements(TypeTag<T>, const Tensor& x)
+      : data_(x.data<T>()),
+        element_bytes_(sizeof(T)),
+        is_plain_(std::is_same_v<T, Value>),
+        convert_([](const void* data, int64_t at, int64_t step, int64_t n, Value* buffer) {
+          return load_values(static_cast<const T*>(data) + at, step, n, buffer);
+        }) {}
+
+  /// Returns load_values() of n elements from `at` on.
+  const Value* load(int64_t at, int64_t step, int64_t n, Value* buffer) const {
+    if (is_plain_ && step == 1) return static_cast<const Value*>(data_) + at;
+    return convert_(data_, at, step, n, buffer);
+  }
+  /// Prefetches n elements from `at` on, or more if they are smaller than a Value.
+  void prefetch(int64_t at, int64_t n) const {
+    fetch_run(static_cast<const std::byte*>(data_) + at * element_bytes_,
+              n * int64_t(sizeof(Value)));
+  }
+
+ private:
+  const void* data_;
+  int64_t element_bytes_;
+  bool is_plain_;  // the elements have type Value
+  const Value* (*convert_)(const void*, int64_t, int64_t, int64_t, Value*);
+};
+
+/// A reference to a function write(index in y, total), which several threads call.
+template <typename Total>
+class TotalWriter {
+ public:
+  template <typename Write>
+  TotalWriter(const Write& write)
+      : write_(&write),
+        row_([](const void* function, int64_t first, int64_t step, const Total* totals, int64_t n) {
+          const Write& write = *static_cast<const Write*>(function);
+          if (step == 1)  // vectorises
+            for (int64_t j = 0; j < n; ++j) write(first + j, totals[j]);
+          else
+            for (int64_t j = 0; j < n; ++j) write(first + j * step, totals[j]);
+        }) {}
+
+  /// Writes n totals to the outputs first, first + step, ...
+  void operator()(int64_t first, int64_t step, const Total* totals, int64_t n) const {
+    row_(write_, first, step, totals, n);
+  }
+
+ private:
+  const void* write_;
+  void (*row_)(const void*, int64_t, int64_t, const Total*, int64_t);
+};
 
 struct Axis {
   int64_t size, step, out_step;
@@ -109,15 +167,19 @@ inline constexpr int64_t kFewestColumns = 32;
 
 /// Returns the number of rows of a contiguous x that is reduced along its last dimensions only; 0
 /// for other operands. y has x's rank, with size 1 where x is reduced.
-inline int64_t rows_reduced(const Tensor& x, const Tensor& y) {
-  if (y.numel() == 0 || x.numel() / y.numel() < kFewestColumns) return 0;
-  if (!x.is_contiguous() || !y.is_contiguous()) return 0;
+inline int64_t contiguous_rows(const Tensor& x, const Tensor& y) {
+  if (y.numel() == 0 || !x.is_contiguous() || !y.is_contiguous()) return 0;
   int64_t leading = 1;
   for (int i = 0; i < x.rank() && leading < y.numel(); ++i) {
     if (x.shape()[i] != y.shape()[i]) return 0;
     leading *= y.shape()[i];
   }
   return leading;
+}
+/// Returns contiguous_rows() if the rows are not short; 0 for other operands.
+inline int64_t rows_reduced(const Tensor& x, const Tensor& y) {
+  if (y.numel() == 0 || x.numel() / y.numel() < kFewestColumns) return 0;
+  return contiguous_rows(x, y);
 }
 
 template <typename R>
@@ -171,26 +233,32 @@ inline int64_t pieces_for(int64_t outputs, int64_t size, int64_t most) {
 inline int64_t outputs_together(int64_t size) { return std::max<int64_t>(1, kPiece / 8 / size); }
 
 /// Reduces few contiguous rows, in the order of reduce_rows().
-template <typename R, typename T, typename Write>
-void reduce_some_rows(const R& r, const T* x, int64_t rows, int64_t n, const double* centres,
-                      Write write) {
+template <typename R>
+void reduce_some_rows(const R& r, const Elements<typename R::Value>& x, int64_t rows, int64_t n,
+                      const double* centres, const TotalWriter<typename R::Total>& write) {
   using Total = typename R::Total;
-  typename R::Value buffer[kBlock];
-  for (int64_t row = 0; row < rows; ++row) {
-    const double centre = Centred<R> ? centres[row] : 0.0;
-    Total total = Total(R::kFirst);
-    for (int64_t i = 0; i < n; i += kBlock) {
-      const int64_t count = std::min(kBlock, n - i);
-      const auto* values = load_values(x + row * n + i, 1, count, buffer);
-      total = r.join(total, reduce_block(r, values, count, centre));
+  constexpr int64_t kTogether = 64;
+  alignas(64) typename R::Value buffer[kBlock];
+  Total totals[kTogether];
+  for (int64_t first = 0; first < rows; first += kTogether) {
+    const int64_t together = std::min(kTogether, rows - first);
+    for (int64_t j = 0; j < together; ++j) {
+      const double centre = Centred<R> ? centres[first + j] : 0.0;
+      Total total = Total(R::kFirst);
+      for (int64_t i = 0; i < n; i += kBlock) {
+        const int64_t count = std::min(kBlock, n - i);
+        const auto* values = x.load((first + j) * n + i, 1, count, buffer);
+        total = r.join(total, reduce_block(r, values, count, centre));
+      }
+      totals[j] = r.repeat(total, 1);
     }
-    write(row, r.repeat(total, 1));
+    write(first, 1, totals, together);
   }
 }
 
-template <typename R, typename T, typename Write>
-void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double* centres,
-                 Write write) {
+template <typename R>
+void reduce_rows(const R& r, const Elements<typename R::Value>& x, const ReductionPlan& plan,
+                 const double* centres, const TotalWriter<typename R::Total>& write) {
   using Total = typename R::Total;
   Nest rows = plan.reduced;
   const Axis row = rows.pop();
@@ -201,17 +269,17 @@ void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double
   std::vector<Total> parts(pieces > 1 ? outputs * pieces : 0);
   const auto total_of = [&](Nest::Offsets at, int64_t first, int64_t last) {
     const double centre = Centred<R> ? centres[at.out] : 0.0;
-    typename R::Value buffer[kBlock];
+    alignas(64) typename R::Value buffer[kBlock];
     Total total = Total(R::kFirst);
     if (units == 1) {  // without divisions
-      const auto* values = load_values(x + at.in, row.step, row.size, buffer);
+      const auto* values = x.load(at.in, row.step, row.size, buffer);
       return r.repeat(r.join(total, reduce_block(r, values, row.size, centre)), plan.repeats);
     }
     for (int64_t unit = first; unit < last; ++unit) {
       const int64_t start = unit % blocks * kBlock;
       const int64_t n = std::min(kBlock, row.size - start);
-      const T* from = x + at.in + rows.at(unit / blocks).in + start * row.step;
-      total = r.join(total, reduce_block(r, load_values(from, row.step, n, buffer), n, centre));
+      const int64_t from = at.in + rows.at(unit / blocks).in + start * row.step;
+      total = r.join(total, reduce_block(r, x.load(from, row.step, n, buffer), n, centre));
     }
     return r.repeat(total, plan.repeats);
   };
@@ -224,25 +292,36 @@ void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double
                              (piece + 1) * units / pieces);
       return;
     }
-    const int64_t end = std::min(outputs, (task + 1) * together);
+    // Totals of outputs with a constant step are written together.
+    constexpr int64_t kMost = 64;
+    const int64_t most = plan.kept.rank == 1 ? kMost : 1;
+    const int64_t step = plan.kept.rank == 1 ? plan.kept.inner().out_step : 1;
+    Total totals[kMost];
     Nest::Walk walk(plan.kept, task * together);
-    for (int64_t i = task * together; i < end; ++i, walk.next())
-      write(walk.at().out, total_of(walk.at(), 0, units));
+    int64_t left = std::min(together, outputs - task * together);
+    while (left > 0) {
+      const int64_t n = std::min(most, left), first = walk.at().out;
+      for (int64_t j = 0; j < n; ++j, walk.next()) totals[j] = total_of(walk.at(), 0, units);
+      write(first, step, totals, n);
+      left -= n;
+    }
   };
   share_tasks((outputs * pieces + together - 1) / together, outputs * size > kParallel, run);
   if (pieces == 1) return;
   for (int64_t output = 0; output < outputs; ++output) {
     Total total = Total(R::kFirst);
     for (int64_t i = 0; i < pieces; ++i) total = r.join(total, parts[output * pieces + i]);
-    write(plan.kept.at(output).out, total);
+    write(plan.kept.at(output).out, 1, &total, 1);
   }
 }
 
-template <typename R, typename T, typename Write>
-void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const double* centres,
-                    Write write) {
+template <typename R>
+void reduce_columns(const R& r, const Elements<typename R::Value>& x, const ReductionPlan& plan,
+                    const double* centres, const TotalWriter<typename R::Total>& write) {
   using Total = typename R::Total;
   using Part = typename R::Part;
+  using Value = typename R::Value;
+  constexpr int kTogether = kRowsTogether<Value>;
   Nest outer = plan.kept;
   const Axis columns = outer.pop();
   const int64_t rows = plan.reduced.count();
@@ -252,18 +331,21 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
   const int64_t width = std::min(columns.size, kBlock);
   const int64_t pieces = pieces_for(strips, rows * width, (rows + kRowsAtOnce - 1) / kRowsAtOnce);
   std::vector<Total> parts(pieces > 1 ? strips * pieces * width : 0);
+  // Few columns of rows that follow each other in memory: several rows are loaded together.
+  const bool is_dense = columns.size < kFewColumns && columns.step == 1 && row_step == columns.size;
   // The rows [begin, end) of up to kBlock columns that start at `first`.
   const auto run_strip = [&](Nest::Offsets at, int64_t first, int64_t begin, int64_t end,
                              Total* part) {
     const int64_t n = std::min(kBlock, columns.size - first);
-    typename R::Value buffer[kRowsTogether<T>][kBlock];
+    alignas(64) Value buffer[kTogether][kBlock];
     Part lanes[kBlock];
     Total totals[kBlock];
     double centre[Centred<R> ? kBlock : 1] = {};
     if constexpr (Centred<R>)
       for (int64_t j = 0; j < n; ++j) centre[j] = centres[at.out + (first + j) * columns.out_step];
-    std::fill_n(totals, n, Total(R::kFirst));
-    const T* const base = x + at.in + first * columns.step;
+    const bool once = end - begin <= kRowsAtOnce;  // then the Parts are the Totals
+    if (!once) std::fill_n(totals, n, Total(R::kFirst));
+    const int64_t base = at.in + first * columns.step;
     const auto row = [&](int64_t i) {
       return base + (row_step != 0 ? i * row_step : plan.reduced.at(i).in);
     };
@@ -271,10 +353,10 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
       std::fill_n(lanes, n, R::kFirst);
       const int64_t last = std::min(end, start + kRowsAtOnce);
       const auto add_rows = [&]<int k>(int64_t i, std::integral_constant<int, k>) {
-        const typename R::Value* values[k];
-        const T* next[k];
+        const Value* values[k];
+        int64_t next[k];
         unrolled<k>([&](auto l) {
-          values[l] = load_values(row(i + l), columns.step, n, buffer[l]);
+          values[l] = x.load(row(i + l), columns.step, n, buffer[l]);
           if (n >= kStripe) next[l] = row(std::min(i + k + l, rows - 1));
         });
         const auto add = [&](int64_t from, int64_t to) {
@@ -288,24 +370,37 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
         };
         int64_t j = 0;
         for (; j + kStripe <= n; j += kStripe) {
-          if (columns.step == 1) unrolled<k>([&](auto l) { fetch_run(next[l] + j, kStripe); });
+          if (columns.step == 1) unrolled<k>([&](auto l) { x.prefetch(next[l] + j, kStripe); });
           add(j, j + kStripe);
         }
         add(j, n);
       };
       int64_t i = start;
-      for (; i + kRowsTogether<T> <= last; i += kRowsTogether<T>)
-        add_rows(i, std::integral_constant<int, kRowsTogether<T>>());
-      for (; i < last; ++i) add_rows(i, std::integral_constant<int, 1>());
-      for (int64_t j = 0; j < n; ++j) totals[j] = r.join(totals[j], Total(lanes[j]));
+      if (is_dense)
+        for (int64_t count; i < last; i += count) {
+          count = std::min(last - i, kBlock / n);
+          const Value* values = x.load(row(i), 1, count * n, buffer[0]);
+          for (int64_t j = 0; j < n; ++j) {
+            Part part = lanes[j];
+            for (int64_t k = 0; k < count; ++k)
+              part = add_value(r, part, values[k * n + j], centre[Centred<R> ? j : 0]);
+            lanes[j] = part;
+          }
+        }
+      for (; i + kTogether <= last; i += kTogether)
+        add_rows(i, std::integral_constant<int, kTogether>());
+      if constexpr (kTogether > 1)
+        for (; i < last; ++i) add_rows(i, std::integral_constant<int, 1>());
+      if (!once)
+        for (int64_t j = 0; j < n; ++j) totals[j] = r.join(totals[j], Total(lanes[j]));
     }
-    for (int64_t j = 0; j < n; ++j) {
-      totals[j] = r.repeat(totals[j], plan.repeats);
-      if (part == nullptr)
-        write(at.out + (first + j) * columns.out_step, totals[j]);
-      else
-        part[j] = totals[j];
-    }
+    if (once) std::copy_n(lanes, n, totals);
+    if (plan.repeats != 1)
+      for (int64_t j = 0; j < n; ++j) totals[j] = r.repeat(totals[j], plan.repeats);
+    if (part != nullptr)
+      std::copy_n(totals, n, part);
+    else
+      write(at.out + first * columns.out_step, columns.out_step, totals, n);
   };
   const int64_t together = pieces == 1 && blocks == 1 ? outputs_together(rows * width) : 1;
   const auto run = [&](int64_t task) __attribute__((noinline)) {
@@ -322,34 +417,43 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
   };
   share_tasks((strips * pieces + together - 1) / together, strips * rows * width > kParallel, run);
   if (pieces == 1) return;
+  std::vector<Total> totals(width);
   for (int64_t strip = 0; strip < strips; ++strip) {
     const int64_t first = strip % blocks * kBlock;
-    const int64_t out = outer.at(strip / blocks).out;
-    for (int64_t j = 0; j < std::min(kBlock, columns.size - first); ++j) {
-      Total total = Total(R::kFirst);
-      for (int64_t i = 0; i < pieces; ++i)
-        total = r.join(total, parts[(strip * pieces + i) * width + j]);
-      write(out + (first + j) * columns.out_step, total);
-    }
+    const int64_t n = std::min(kBlock, columns.size - first);
+    std::fill_n(totals.begin(), n, Total(R::kFirst));
+    for (int64_t i = 0; i < pieces; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        totals[size_t(j)] = r.join(totals[size_t(j)], parts[(strip * pieces + i) * width + j]);
+    write(outer.at(strip / blocks).out + first * columns.out_step, columns.out_step, totals.data(),
+          n);
   }
+}
+
+template <typename R>
+void reduce_elements(const R& r, const Elements<typename R::Value>& values, const Tensor& x,
+                     const Tensor& y, const TotalWriter<typename R::Total>& write,
+                     const double* centres) {
+  if (x.numel() == 0) {
+    const typename R::Total none(R::kFirst);
+    for (int64_t i = 0; i < y.numel(); ++i) write(i, 1, &none, 1);
+    return;
+  }
+  if (const int64_t rows = x.numel() <= kParallel ? rows_reduced(x, y) : 0; rows > 0)
+    return reduce_some_rows(r, values, rows, x.numel() / rows, centres, write);
+  const ReductionPlan plan = plan_reduction(x, y);
+  if (plan.by_columns)
+    reduce_columns(r, values, plan, centres, write);
+  else
+    reduce_rows(r, values, plan, centres, write);
 }
 
 /// Calls write(index in y, total) for every output, from several threads. y provides the shape: x's
 /// rank, with size 1 where x is reduced.
-template <typename T, typename R, typename Write>
-void reduce(const R& r, const Tensor& x, const Tensor& y, Write write,
-            const double* centres = nullptr) {
-  if (x.numel() == 0) {
-    for (int64_t i = 0; i < y.numel(); ++i) write(i, typename R::Total(R::kFirst));
-    return;
-  }
-  if (const int64_t rows = x.numel() <= kParallel ? rows_reduced(x, y) : 0; rows > 0)
-    return reduce_some_rows(r, x.data<T>(), rows, x.numel() / rows, centres, write);
-  const ReductionPlan plan = plan_reduction(x, y);
-  if (plan.by_columns)
-    reduce_columns(r, x.data<T>(), plan, centres, write);
-  else
-    reduce_rows(r, x.data<T>(), plan, centres, write);
+template <typename T, typename R>
+void reduce(const R& r, const Tensor& x, const Tensor& y,
+            const TotalWriter<typename R::Total>& write, const double* centres = nullptr) {
+  reduce_elements(r, Elements<typename R::Value>(TypeTag<T>(), x), x, y, write, centres);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -33,6 +33,8 @@ struct WideSumOf : SumOf<T, double> {
   static void add_rows(double* parts, const float* const (&rows)[k], int64_t first, int64_t last) {
     combine_in_double(parts, rows, first, last, [](auto a, auto b) { return a + b; });
   }
+  static constexpr bool kAddsLanes = true;  // totals are added, and zeros change none
+  static Doubles combine(Doubles part, Doubles x) { return part + x; }
 };
 
 /// The sum of squared distances from the centre.
@@ -45,23 +47,22 @@ struct SquaresOf : SumOf<T, double> {
   }
 };
 
-/// The sum of |x|^p; if kPower is 0, p is given at run time.
+/// The sum of |x|^kPower for the powers 1 and 2.
 template <typename T, int kPower>
 struct PowersOf : SumOf<T, double> {
-  double p = kPower;
-  double add(double part, Compute<T> value) const {
-    if constexpr (kPower == 1) return part + std::fabs(double(value));
-    if constexpr (kPower == 2) return part + double(value) * double(value);
-    if (p == 0) return part + (value != 0);
-    return part + std::pow(std::fabs(double(value)), p);
+  double add(double part, Compute<T> value) const { return part + power(double(value)); }
+  static double block(const float* values, int64_t n) {
+    return sum_in_double(values, n, [](auto x) { return power(x); });
   }
-  static double block(const float* values, int64_t n) requires(kPower != 0) {
-    return sum_in_double(values, n, [](auto x) {
-      if constexpr (kPower == 1)
-        return x < 0 ? -x : x;
-      else
-        return x * x;
-    });
+  static constexpr bool kAddsLanes = true;
+  static Doubles combine(Doubles part, Doubles x) { return part + power(x); }
+
+ private:
+  static auto power(auto x) {
+    if constexpr (kPower == 1)
+      return x < 0 ? -x : x;
+    else
+      return x * x;
   }
 };
 
@@ -95,6 +96,7 @@ struct ProductOf {
   static void add_rows(double* parts, const float* const (&rows)[k], int64_t first, int64_t last) {
     combine_in_double(parts, rows, first, last, [](auto a, auto b) { return a * b; });
   }
+  static Doubles combine(Doubles part, Doubles x) { return part * x; }
   Total join(Total a, Total b) const { return a * b; }
   Total repeat(Total total, int64_t n) const {
     if (n == 1) return total;
@@ -136,14 +138,15 @@ struct ExtremeOf {
     int64_t i = first;
     for (; i + int64_t(B::size) <= last; i += int64_t(B::size)) {
       B part = B::load_unaligned(parts + i);
-      for (int row = 0; row < k; ++row) {
-        const B value = B::load_unaligned(rows[row] + i);
-        part = xsimd::select(value == value, extreme(value, part), value);
-      }
+      for (int row = 0; row < k; ++row) part = combine(part, B::load_unaligned(rows[row] + i));
       part.store_unaligned(parts + i);
     }
     for (; i < last; ++i)
       for (int row = 0; row < k; ++row) parts[i] = float(add(Part(parts[i]), Part(rows[row][i])));
+  }
+
+  static Batch<float> combine(Batch<float> part, Batch<float> value) {
+    return xsimd::select(value == value, extreme(value, part), value);
   }
 
   /// Looks for NaN apart from the extreme, which takes half of the instructions. The last register

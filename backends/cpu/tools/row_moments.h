@@ -53,7 +53,7 @@ inline Distances distances(const float* x, int64_t n, float centre) {
 /// The mean of a row; sum_of() returns the sum of a part.
 template <typename T, typename Sum>
 double mean_of(const T* x, int64_t n, const Sum& sum_of) {
-  Compute<T> buffer[kBlock];
+  alignas(64) Compute<T> buffer[kBlock];
   double sum = 0;
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
@@ -82,7 +82,7 @@ Moments exact_moments(const T* x, int64_t n) {
 template <typename T>
 Moments moments_of(const T* x, int64_t n) {
   if constexpr (!std::is_same_v<T, double>) {
-    Compute<T> buffer[kBlock];
+    alignas(64) Compute<T> buffer[kBlock];
     float centre = 0;
     if (n >= 4) centre = ((float(x[0]) + float(x[1])) + (float(x[2]) + float(x[3]))) * 0.25f;
     Distances all;

@@ -101,6 +101,11 @@ void store_batch(T* to, Batch<T> values) {
 /// Loads `count` elements, 0 < count < kLanes<T>; the remaining lanes repeat the first element.
 template <typename T>
 Batch<T> load_some(const T* from, int64_t count) {
+#if XSIMD_WITH_AVX512F
+  if constexpr (std::is_same_v<T, float>)
+    return Batch<T>(
+        _mm512_mask_loadu_ps(_mm512_set1_ps(from[0]), __mmask16((1u << count) - 1), from));
+#endif
   if (count == 1) return Batch<T>(static_cast<Compute<T>>(from[0]));
   alignas(64) T elements[kLanes<T>];
   for (int64_t i = 0; i < kLanes<T>; ++i) elements[i] = from[i < count ? i : 0];
@@ -110,6 +115,10 @@ Batch<T> load_some(const T* from, int64_t count) {
 /// Stores the first `count` lanes.
 template <typename T>
 void store_some(T* to, int64_t count, Batch<T> values) {
+#if XSIMD_WITH_AVX512F
+  if constexpr (std::is_same_v<T, float>)
+    return _mm512_mask_storeu_ps(to, __mmask16((1u << count) - 1), values);
+#endif
   alignas(64) T elements[kLanes<T>];
   store_batch(elements, values);
   if (count == 1)
@@ -136,13 +145,13 @@ xsimd::batch<T> map_lanes(F f, xsimd::batch<T> first, More... more) {
 
 /// Convert arrays between T and Compute<T>, for kernels that work on converted copies.
 template <typename T>
-void widen(const T* from, int64_t count, Compute<T>* to) {
+[[gnu::noinline]] void widen(const T* from, int64_t count, Compute<T>* to) {
   int64_t i = 0;
   for (; i + kLanes<T> <= count; i += kLanes<T>) load_batch(from + i).store_unaligned(to + i);
   for (; i < count; ++i) to[i] = static_cast<Compute<T>>(from[i]);
 }
 template <typename T>
-void narrow(const Compute<T>* from, int64_t count, T* to) {
+[[gnu::noinline]] void narrow(const Compute<T>* from, int64_t count, T* to) {
   int64_t i = 0;
   for (; i + kLanes<T> <= count; i += kLanes<T>)
     store_batch(to + i, Batch<T>::load_unaligned(from + i));

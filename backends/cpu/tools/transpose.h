@@ -13,13 +13,15 @@ using FloatVector = Batch<float>::register_type;
 namespace detail {
 
 /// The lanes of a whose index has bit kBit clear, and beside each the lane of b of the same index.
-template <int kBit, int... I>
-FloatVector join_low(FloatVector a, FloatVector b, std::integer_sequence<int, I...>) {
-  return __builtin_shufflevector(a, b, ((I & kBit) != 0 ? I - kBit + kLanes<float> : I)...);
+template <int kBit, typename Vector, int... I>
+Vector join_low(Vector a, Vector b, std::integer_sequence<int, I...>) {
+  constexpr int kCount = int(sizeof...(I));
+  return __builtin_shufflevector(a, b, ((I & kBit) != 0 ? I - kBit + kCount : I)...);
 }
-template <int kBit, int... I>
-FloatVector join_high(FloatVector a, FloatVector b, std::integer_sequence<int, I...>) {
-  return __builtin_shufflevector(a, b, ((I & kBit) != 0 ? I + kLanes<float> : I + kBit)...);
+template <int kBit, typename Vector, int... I>
+Vector join_high(Vector a, Vector b, std::integer_sequence<int, I...>) {
+  constexpr int kCount = int(sizeof...(I));
+  return __builtin_shufflevector(a, b, ((I & kBit) != 0 ? I + kCount : I + kBit)...);
 }
 
 /// Exchanges the bit kBit of the row index and of the lane index.
@@ -35,13 +37,41 @@ template <int kBit>
   });
 }
 
+/// Combines the lanes kBit apart of each row, for 2 kBit rows side by side.
+template <int kBit, int kCount, typename Vector, typename Combine>
+[[gnu::always_inline]] inline Vector combine_bit(Vector* rows, const Combine& combine) {
+  constexpr std::make_integer_sequence<int, kCount> kIndices;
+  unrolled<kBit>([&](auto i) {
+    const Vector a = rows[i()], b = rows[i() + kBit];
+    rows[i()] = combine(join_low<kBit>(a, b, kIndices), join_high<kBit>(a, b, kIndices));
+  });
+  if constexpr (kBit > 1) combine_bit<kBit / 2, kCount>(rows, combine);
+  return rows[0];
+}
+
 }  // namespace detail
+
+/// Returns a vector whose lane r combines all lanes of rows[r]: first those that are half of the
+/// lanes apart, neighbours last. There are as many rows as lanes. Overwrites the rows.
+template <typename Element, typename Vector, typename Combine>
+[[gnu::always_inline]] inline Vector combine_lanes(Vector* rows, const Combine& combine) {
+  constexpr int kCount = int(sizeof(Vector) / sizeof(Element));
+  return detail::combine_bit<kCount / 2, kCount>(rows, combine);
+}
 
 /// Transposes a matrix of kLanes<float> rows.
 [[gnu::always_inline]] inline void transpose(FloatVector* rows) {
   if constexpr (kLanes<float> >= 16) detail::exchange<8>(rows);
   if constexpr (kLanes<float> >= 8) detail::exchange<4>(rows);
   detail::exchange<2>(rows), detail::exchange<1>(rows);
+}
+
+/// Transposes like transpose(), in the order that lets the compiler drop repeated work if only the
+/// first rows of the matrix differ.
+[[gnu::always_inline]] inline void transpose_upward(FloatVector* rows) {
+  detail::exchange<1>(rows), detail::exchange<2>(rows);
+  if constexpr (kLanes<float> >= 8) detail::exchange<4>(rows);
+  if constexpr (kLanes<float> >= 16) detail::exchange<8>(rows);
 }
 
 }  // namespace tapegrad::backends::cpu

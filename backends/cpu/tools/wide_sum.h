@@ -22,6 +22,12 @@ Vector load_vector(const float* x) {
   return values;
 }
 
+/// Half of the lanes, starting at `first`.
+template <int first, int... i>
+HalfFloats half_of(Floats x, std::integer_sequence<int, i...>) {
+  return __builtin_shufflevector(x, x, (first + i)...);
+}
+
 inline Doubles widen(HalfFloats x) {
 #if XSIMD_WITH_AVX512F  // g++ 12 converts quarters and joins them
   return Doubles(_mm512_maskz_cvtps_pd(0xff, __m256(x)));
@@ -29,6 +35,26 @@ inline Doubles widen(HalfFloats x) {
   return __builtin_convertvector(x, Doubles);
 #endif
 }
+
+/// The lanes of a vector of float in two vectors of double.
+struct WideFloats {
+  Doubles lower = {}, upper = {};
+
+  WideFloats() {}
+  explicit WideFloats(double each) : lower(Doubles{} + each), upper(lower) {}
+  explicit WideFloats(Floats x)
+      : lower(widen(half_of<0>(x, std::make_integer_sequence<int, kDoubles>()))),
+        upper(widen(half_of<kDoubles>(x, std::make_integer_sequence<int, kDoubles>()))) {}
+  /// The lanes rounded to float.
+  Floats rounded() const { return joined(std::make_integer_sequence<int, kFloats>()); }
+
+ private:
+  template <int... i>
+  Floats joined(std::integer_sequence<int, i...>) const {
+    return __builtin_shufflevector(__builtin_convertvector(lower, HalfFloats),
+                                   __builtin_convertvector(upper, HalfFloats), i...);
+  }
+};
 
 /// parts[i] = combine(parts[i], row[i]) for each row in order, first <= i < last. combine takes
 /// vectors of double or doubles.
@@ -58,19 +84,13 @@ class WideSum {
     upper_ += f(widen(load_vector<HalfFloats>(x + kDoubles)));
   }
   void add(Floats values) {
-    constexpr auto kLanesOfHalf = std::make_integer_sequence<int, kDoubles>();
-    lower_ += widen(half<0>(values, kLanesOfHalf));
-    upper_ += widen(half<kDoubles>(values, kLanesOfHalf));
+    const WideFloats wide(values);
+    lower_ += wide.lower, upper_ += wide.upper;
   }
   void join(const WideSum& other) { lower_ += other.lower_, upper_ += other.upper_; }
   double total() const { return folded<kDoubles / 2>(lower_ + upper_)[0]; }
 
  private:
-  /// Half of the lanes, starting at `first`.
-  template <int first, int... i>
-  static HalfFloats half(Floats x, std::integer_sequence<int, i...>) {
-    return __builtin_shufflevector(x, x, (first + i)...);
-  }
   /// Lane 0 becomes the sum of the lower 2 kWidth lanes.
   template <int kWidth>
   static Doubles folded(Doubles x) {

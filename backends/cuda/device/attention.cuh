@@ -50,33 +50,53 @@ __device__ void finish_scores(const Problem<T>& p, const Tiles& tiles, int64_t h
     }
 }
 
-/// Applies dropout to attention weights, or to the gradients of dropped weights.
-template <bool kOwnsQueries, typename Tiles, typename T, typename V>
-__device__ void drop(const Problem<T>& p, const Tiles& tiles, int64_t head, int64_t own,
-                     int64_t other, V (&shares)[Tiles::kRows][Tiles::kColumns]) {
-  if (p.dropped.below == 0) return;
-  constexpr int kShares = Tiles::kRows * Tiles::kColumns;
-  static_assert(kShares <= 64);
-  using Bits = std::conditional_t<kShares <= 32, uint32_t, uint64_t>;
+/// Which elements of a thread's part of a tile dropout keeps: a bit for each element.
+template <typename Tiles>
+struct Kept {
+  static constexpr int kCount = Tiles::kRows * Tiles::kColumns;
+  static_assert(kCount <= 64);
+  using Bits = std::conditional_t<kCount <= 32, uint32_t, uint64_t>;
+  Bits bits = ~Bits();
+
+  template <typename V>
+  __device__ V operator()(int row, int column, V value, V scale) const {
+    return bits >> (row * Tiles::kColumns + column) & 1 ? value * scale : V(0);
+  }
+};
+
+/// Draws what dropout keeps. Without dropout, everything.
+template <bool kOwnsQueries, typename Tiles, typename T>
+__device__ Kept<Tiles> draw_kept(const Problem<T>& p, const Tiles& tiles, int64_t head, int64_t own,
+                                 int64_t other) {
+  if (p.dropped.below == 0) return {};
+  using Bits = typename Kept<Tiles>::Bits;
   const RandomState state = p.dropped.draw.now();
   Bits kept = 0;
   uint64_t counter = ~uint64_t(0);
   std::array<uint32_t, 4> words{};
 #pragma unroll 1
-  for (int n = 0; n < kShares; ++n) {  // not unrolled: registers do not suffice for all words at
-                                       // once
+  for (int n = 0; n < Kept<Tiles>::kCount; ++n) {  // not unrolled: registers do not suffice for all
+                                                   // words at once
     const int64_t row = own + tiles.row(n / Tiles::kColumns);
     const int64_t column = other + tiles.column(n % Tiles::kColumns);
     const bool keeps = p.keeps(head, kOwnsQueries ? row : column, kOwnsQueries ? column : row,
                                state, counter, words);
     kept |= Bits(keeps) << n;
   }
+  return {kept};
+}
+
+/// Applies dropout to attention weights.
+template <bool kOwnsQueries, typename Tiles, typename T, typename V>
+__device__ void drop(const Problem<T>& p, const Tiles& tiles, int64_t head, int64_t own,
+                     int64_t other, V (&shares)[Tiles::kRows][Tiles::kColumns]) {
+  if (p.dropped.below == 0) return;
+  const Kept<Tiles> kept = draw_kept<kOwnsQueries>(p, tiles, head, own, other);
   const V scale = V(p.dropped.scale);
 #pragma unroll
   for (int i = 0; i < Tiles::kRows; ++i)
 #pragma unroll
-    for (int j = 0; j < Tiles::kColumns; ++j)
-      shares[i][j] = kept >> (i * Tiles::kColumns + j) & 1 ? shares[i][j] * scale : V(0);
+    for (int j = 0; j < Tiles::kColumns; ++j) shares[i][j] = kept(i, j, shares[i][j], scale);
 }
 
 /// Number of blocks for `rows` rows of each head.

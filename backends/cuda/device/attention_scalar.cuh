@@ -83,6 +83,17 @@ class ScalarTiles {
     }
   }
 
+  /// Calls use(row, column, product) for each product.
+  template <typename Use>
+  __device__ void multiply_each(const Held& own, int slot, int depth, const Use& use) {
+    T products[kRows][kColumns];
+    multiply(own, slot, depth, products);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) use(i, j, products[i][j]);
+  }
+
   __device__ static void clear(Sums& sums) {
 #pragma unroll
     for (int i = 0; i < kRows; ++i)

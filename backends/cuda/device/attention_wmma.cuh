@@ -34,6 +34,8 @@ class TensorCoreTiles {
   static constexpr int kSide = 16;  // side of a fragment
   static constexpr int kWarps = 4;
   static constexpr int kParts = kWidth / kSide;
+  /// Blocks of columns that are multiplied at a time. More of them exceed the registers.
+  static constexpr int kUnrolled = kTwo ? 2 : 4;
   static constexpr int kLine = kWidth + kEight;  // longer than a row, to avoid bank conflicts
 
  public:
@@ -123,7 +125,12 @@ class TensorCoreTiles {
   template <typename Own>
   __device__ void multiply(const Own& own, int slot, int depth,
                            float (&products)[kRows][kColumns]) {
-#pragma unroll
+    multiply_each(own, slot, depth, [&](int, int j, float product) { products[0][j] = product; });
+  }
+  /// Calls use(row, column, product) for each product.
+  template <typename Own, typename Use>
+  __device__ void multiply_each(const Own& own, int slot, int depth, const Use& use) {
+#pragma unroll kUnrolled
     for (int n = 0; n < kOther / kSide; ++n) {
       Accumulator sum;
       wmma::fill_fragment(sum, 0.0f);
@@ -142,7 +149,7 @@ class TensorCoreTiles {
       const auto four =
           *reinterpret_cast<const Pack<float, 4>*>(scores() + row_ * kScoreLine + column(j));
 #pragma unroll
-      for (int l = 0; l < 4; ++l) products[0][j + l] = four.v[l];
+      for (int l = 0; l < 4; ++l) use(0, j + l, four.v[l]);
     }
     __syncwarp();
   }

@@ -13,7 +13,30 @@
 #include "backends/cuda/layout/operands.h"
 #include "backends/elementwise/elementwise.h"
 
+namespace tapegrad::formulas {
+struct Atan;
+struct Cos;
+struct Polygamma;
+struct Sin;
+struct Trigamma;
+}  // namespace tapegrad::formulas
+
 namespace tapegrad::backends::cuda {
+
+/// Least number of blocks on a multiprocessor; 0: none. Without a number, ptxas spills registers of
+/// these formulas to have room for more blocks.
+template <typename F>
+inline constexpr int kMapBlocks = 0;
+template <>
+inline constexpr int kMapBlocks<formulas::Atan> = 2;
+template <>
+inline constexpr int kMapBlocks<formulas::Cos> = 4;
+template <>
+inline constexpr int kMapBlocks<formulas::Polygamma> = 2;
+template <>
+inline constexpr int kMapBlocks<formulas::Sin> = 4;
+template <>
+inline constexpr int kMapBlocks<formulas::Trigamma> = 4;
 
 /// Number of elements in 16 bytes of the widest type, at most 8.
 template <typename... Ts>
@@ -46,7 +69,8 @@ __device__ void map_items(const F& f, const Operands<N>& o, std::index_sequence<
 }
 
 template <typename F, typename To, typename... From>
-__global__ void __launch_bounds__(kThreads) map_kernel(F f, Operands<1 + sizeof...(From)> o) {
+__global__ void __launch_bounds__(kThreads, kMapBlocks<F>)
+    map_kernel(F f, Operands<1 + sizeof...(From)> o) {
   map_items<F, To, From...>(f, o, std::index_sequence_for<From...>{});
 }
 

@@ -19,6 +19,11 @@
 
 namespace tapegrad::backends::cuda {
 
+/// Least number of blocks on a multiprocessor. Without a number, ptxas spills registers of some
+/// scans to have room for more blocks.
+template <typename Scan>
+inline constexpr int kScanBlocks = sizeof(typename Scan::State) > 8 ? 3 : 4;
+
 /// The merged state of all preceding threads, and of all threads.
 template <typename State>
 struct Prefix {
@@ -88,7 +93,7 @@ __device__ State run_along(Team team, const Scan& scan, const Rows& rows, int64_
 
 /// Scans each row with one team.
 template <typename Team, typename Scan>
-__global__ void __launch_bounds__(kThreads) scan_rows(Scan scan, Rows rows) {
+__global__ void __launch_bounds__(kThreads, kScanBlocks<Scan>) scan_rows(Scan scan, Rows rows) {
   for (int64_t row = Team::first(); row < rows.count; row += Team::step())
     run_along<true>(Team{}, scan, rows, row, 0, rows.n, scan.none());
 }
@@ -99,7 +104,7 @@ __global__ void __launch_bounds__(kThreads) scan_rows(Scan scan, Rows rows) {
 inline constexpr int64_t kPiece = 4096;
 
 template <bool kStores, typename Scan>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kScanBlocks<Scan>)
     scan_pieces(Scan scan, Rows rows, int64_t pieces, typename Scan::State* states) {
   for (int64_t at = blockIdx.x; at < rows.count * pieces; at += gridDim.x) {
     const int64_t first = at % pieces * kPiece;
@@ -111,7 +116,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename Scan>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kScanBlocks<Scan>)
     run_into_pieces(Scan scan, int64_t rows, int64_t pieces, typename Scan::State* states) {
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     auto state = scan.none();

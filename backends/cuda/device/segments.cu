@@ -1,17 +1,28 @@
 #include "backends/cuda/device/segments.h"
 
-#include <thrust/iterator/permutation_iterator.h>
-#include <thrust/scan.h>
 #include <thrust/sequence.h>
 
 #include <cub/device/device_radix_sort.cuh>
 
 #include <bit>
 
+#include "backends/cuda/device/running_sums.cuh"
 #include "backends/cuda/device/thrust.cuh"
 #include "backends/cuda/runtime/api.h"
 
 namespace tapegrad::backends::cuda {
+namespace {
+
+struct ElementOfKey {
+  const int64_t *keys, *order;
+  const uint64_t* source;
+  TG_HD RangeSum operator()(int64_t i) const {
+    return {source[order[i]], uint64_t(i == 0 || keys[i] != keys[i - 1])};
+  }
+};
+
+}  // namespace
+
 Sorted sort_again(const Tensor& keys, const Tensor& order, int bits) {
   Sorted sorted{keys.empty_like(), order.empty_like()};
   const int64_t count = keys.numel();
@@ -40,13 +51,11 @@ Sorted sort_keys(const Tensor& keys, int bits) {
 
 Tensor running_sums(const Sorted& sorted, const Tensor& source) {
   const Tensor sums = sorted.keys.empty_like();
-  run_thrust(sums, [keys = sorted.keys.data<int64_t>(), order = sorted.order.data<int64_t>(),
-                    from = reinterpret_cast<const uint64_t*>(source.data<int64_t>()),
-                    to = reinterpret_cast<uint64_t*>(sums.data<int64_t>()),
-                    count = sums.numel()](const auto& policy) {
-    thrust::inclusive_scan_by_key(policy, keys, keys + count,
-                                  thrust::make_permutation_iterator(from, order), to);
-  });
+  const ElementOfKey load{sorted.keys.data<int64_t>(), sorted.order.data<int64_t>(),
+                          reinterpret_cast<const uint64_t*>(source.data<int64_t>())};
+  run_thrust(sums,
+             [load, to = reinterpret_cast<uint64_t*>(sums.data<int64_t>()),
+              count = sums.numel()](const auto& policy) { running_sums(policy, count, load, to); });
   return sums;
 }
 

@@ -118,6 +118,8 @@ void Capture::give_up(std::string why) {
   if (lost_) fail<Error>("GraphedStep: the recording was lost: ", reason_);
 }
 
+void Capture::on_host_change(std::string_view what) { give_up(text_of("the step ", what)); }
+
 void Capture::on_setting(std::function<bool()> is_unchanged) {
   if (recording_) settings_.push_back(std::move(is_unchanged));
 }

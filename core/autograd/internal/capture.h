@@ -72,6 +72,7 @@ class Capture : public StepObserver {
   void before_gradient(const Leaf& leaf, const Variable& gradient) override;
   void on_gradient(Leaf& leaf, bool had_one) override;
   void on_clear(Leaf& leaf) override;
+  void on_host_change(std::string_view what) override;
   void on_constant(const Tensor& x) override { constants_.push_back(x); }
   void on_setting(std::function<bool()> is_unchanged) override;
   /// Called for each operand of a recorded kernel.

@@ -1,6 +1,7 @@
 #include "core/autograd/internal/segment.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
@@ -302,8 +303,8 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
       widest = std::max(widest, operand.span / rows_ * size_of(x.dtype()));
     });
     has_columns |= !rows.is_flat && !rows.is_fixed;
-    if (const size_t bytes = call.divide_rows().sum_bytes; bytes > 0)
-      sums_.push_back({&call, std::vector<std::byte>(bytes)});
+    if (RowDivision division = call.divide_rows(); division.sum_bytes > 0)
+      sums_.push_back({&call, std::move(division)});
   }
   const int64_t width = std::max<int64_t>(1, buffers.width());
   if (has_columns) narrowest = std::max(narrowest, kFewestElements / kFewestRows);
@@ -314,6 +315,12 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
   const LaneAnswer lanes = LaneWorker::lanes_of(calls, group, buffers);
   const int64_t blocks = (rows_ + block_ - 1) / block_;
   const int64_t threads = elements < kShared ? 1 : std::min(team_size(), blocks);
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    auto& [call, division, memory] = sums_[i];
+    if (lanes.lanes == 0) division.lane_bytes = 0;
+    const size_t bytes = division.sum_bytes + division.work_bytes + division.lane_bytes;
+    memory = scratch.take(size_t(threads), i, int64_t(bytes));  // of no thread
+  }
   for (int64_t i = 0; i < threads; ++i) {
     int64_t start = i * blocks / threads * block_;
     if (!group.starts.empty()) {
@@ -328,8 +335,8 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
     size_t sum = 0;
     for (size_t k = 0; k < group.calls.size(); ++k) {
       if (sum == sums_.size() || sums_[sum].call != calls[group.calls[k]].call.get()) continue;
-      workers_.back()->set_sums(k, sums_[sum].memory.data());
-      if (lanes.lanes > 0) lane_workers_.back()->set_sums(k, sums_[sum].memory.data());
+      workers_.back()->set_sums(k, sums_[sum].data());
+      if (lanes.lanes > 0) lane_workers_.back()->set_sums(k, sums_[sum].data());
       ++sum;
     }
   }
@@ -383,7 +390,11 @@ bool Segment::run() {
 }
 
 void Segment::run_blocks() {
-  for (Sum& sum : sums_) std::ranges::fill(sum.memory, std::byte());
+  for (const Sum& sum : sums_) {
+    const RowDivision& division = sum.division;
+    std::memset(sum.data(), 0, division.sum_bytes);
+    std::memset(sum.data() + division.sum_bytes + division.work_bytes, 0, division.lane_bytes);
+  }
   const auto workers = int64_t(workers_.size());
   auto run_some = [&](int64_t thread, int64_t threads) {
     for (auto i = size_t(thread); i < size_t(workers); i += size_t(threads)) {
@@ -393,7 +404,7 @@ void Segment::run_blocks() {
     }
   };
   run_on_threads(workers == 1, run_some);
-  for (Sum& sum : sums_) sum.call->finish_rows(sum.memory.data());
+  for (Sum& sum : sums_) sum.call->finish_rows(sum.data());
 }
 
 }  // namespace tapegrad

@@ -48,7 +48,9 @@ class Segment {
   /// A call that adds up rows.
   struct Sum {
     RecordedCall* call;
-    std::vector<std::byte> memory;
+    RowDivision division;
+    Tensor memory = {};
+    std::byte* data() const { return reinterpret_cast<std::byte*>(memory.data<uint8_t>()); }
   };
 
   void add_outer(const StepCall& step, Tensor& x, bool is_written, OperandKind kind);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "core/base/context.h"
 #include "core/base/generator.h"
@@ -28,6 +29,9 @@ class StepObserver {
   virtual void on_clear(Leaf& leaf) = 0;
   /// Called before the host reads the values of a tensor. function: for a message, "item()".
   virtual void on_read(const Tensor& /*x*/, const char* /*function*/) {}
+  /// Called before the step changes something on the host that a later step would find changed.
+  /// what: continues "the step", for a message.
+  virtual void on_host_change(std::string_view /*what*/) {}
   /// Called with a tensor that is made once, for all runs of the step.
   virtual void on_constant(const Tensor& /*x*/) {}
   /// Called with a test whether a setting that the step has read, such as the mode of a module, is
@@ -38,6 +42,11 @@ class StepObserver {
 
   /// Returns the observer of this thread; null outside of a captured step.
   static StepObserver* current() { return detail::context.step_observer; }
+  /// Tells the observer of this thread, if there is one, of a change on the host.
+  static void tell_host_change(std::string_view what) {
+    if (StepObserver* step = current()) [[unlikely]]
+      step->on_host_change(what);
+  }
   /// Returns the number of the observer of this thread; 0 for none.
   static int64_t current_number() { return current() != nullptr ? current()->number() : 0; }
 

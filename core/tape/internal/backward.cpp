@@ -105,6 +105,7 @@ void Leaf::run_accumulate_hooks() {
 }
 
 HookHandle Leaf::register_accumulate_hook(AccumulateHook hook) {
+  StepObserver::tell_host_change("registers a hook of a leaf");
   ++hooks().added;
   return hooks().accumulated.add(std::move(hook));
 }

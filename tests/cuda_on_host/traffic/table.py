@@ -83,7 +83,7 @@ Sums over the steps of all models. *Coalesced*: the fewest sectors of 32 bytes t
 for by a warp's instruction, as a share of the sectors asked for. *Lanes*: active lanes of 32 per
 instruction that accesses memory. *Banks*: passes through the banks of shared memory by the fewest.
 *MB*: distinct sectors read and written per launch, summed. *Registers*: per thread, by ptxas of
-CUDA {version} for {architectures}; no kernel spills registers. *Occupancy*: the warps that a
+CUDA {version} for {architectures}; none of these kernels spills registers. *Occupancy*: the warps that a
 multiprocessor can hold in percent of the most, by the toolkit's calculator (`cuda_occupancy.h`), for
 the largest block of the steps.
 

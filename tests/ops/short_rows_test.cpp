@@ -1,0 +1,137 @@
+// Reductions of short rows and of few rows, beside formulas in double.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "core/autograd/gradcheck.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+using Doubles = std::vector<double>;
+Doubles values(const Variable& x) { return x.to_vector<double>(); }
+
+/// Numbers of [-2, 2], all different in a row.
+Variable numbers(const Shape& shape, DType dtype) {
+  Doubles made(size_t(numel(shape)));
+  for (size_t i = 0; i < made.size(); ++i) made[i] = std::fmod(double(i) * 0.737, 4) - 2;
+  return tensor(made, shape, {.dtype = dtype});
+}
+
+TEST(ShortRows, ProductsAndMeans) {
+  for (int64_t n = 1; n <= 40; ++n)
+    for (int64_t rows : {1, 2, 15, 16, 17, 40, 3000}) {
+      const Variable x = numbers({rows, n}, f32);
+      const Doubles all = values(x), products = values(prod(x, 1)), means = values(mean(x, {1}));
+      for (int64_t r = 0; r < rows; ++r) {
+        double product = 1, total = 0;
+        for (int64_t i = r * n; i < (r + 1) * n; ++i) product *= all[i], total += all[i];
+        ASSERT_NEAR(products[r], product, 1e-7 * std::abs(product)) << n;
+        ASSERT_NEAR(means[r], total / double(n), 2e-7) << n;
+      }
+    }
+}
+
+/// Rows with an infinity, both infinities, a NaN, only -infinity.
+TEST(ShortRows, InfinitiesAndNan) {
+  for (int64_t n : {2, 3, 4, 5, 9, 16, 17, 31, 32, 40})
+    for (int64_t rows : {6, 16, 21, 40}) {
+      Variable x = numbers({rows, n}, f32);
+      Doubles numbers = values(x);
+      const auto row = [&](int64_t r) { return numbers.data() + r * n; };
+      row(0)[n - 1] = kInf;
+      row(1)[0] = kNan;
+      row(2)[0] = kInf, row(2)[1] = -kInf;
+      std::fill_n(row(3), n, -kInf);
+      row(4)[0] = -kInf;
+      row(5)[0] = kInf, row(5)[1] = kNan;
+      x = tensor(numbers, {rows, n}, {.dtype = f32});
+      const Doubles logs = values(logsumexp(x, {1})), shares = values(softmax(x, 1)),
+                    log_shares = values(log_softmax(x, 1));
+      EXPECT_EQ(logs[0], kInf);
+      EXPECT_TRUE(std::isnan(logs[1]));
+      EXPECT_EQ(logs[2], kInf);
+      EXPECT_EQ(logs[3], -kInf);
+      EXPECT_TRUE(std::isnan(logs[5]));
+      for (int64_t r : {0, 1, 2, 3, 5}) {
+        EXPECT_TRUE(std::isnan(shares[r * n + n - 1])) << n << ' ' << r;
+        EXPECT_TRUE(std::isnan(log_shares[r * n + n - 1])) << n << ' ' << r;
+      }
+      EXPECT_EQ(shares[4 * n], 0);
+      EXPECT_EQ(log_shares[4 * n], -kInf);
+      for (int64_t r = 4; r < rows; ++r) {
+        if (r == 5) continue;
+        double total = 0;
+        for (int64_t i = 0; i < n; ++i) total += std::exp(row(r)[i]);
+        ASSERT_NEAR(logs[r], std::log(total), 4e-7) << n << ' ' << r;
+        for (int64_t i = 0; i < n; ++i)
+          ASSERT_NEAR(shares[r * n + i], std::exp(row(r)[i]) / total, 2e-7) << n << ' ' << r;
+      }
+    }
+}
+
+/// The gradient by a kernel equals the recorded one, also for rows of -infinity.
+TEST(ShortRows, LogSumExpGradient) {
+  for (DType dtype : {f32, f64})
+    for (const Shape& shape : {Shape{40, 3}, Shape{5, 20}, Shape{3, 100}})
+      for (int dim : {0, 1})
+        for (bool keepdim : {false, true}) {
+          Variable x = numbers(shape, dtype);
+          select(x, dim == 0 ? 1 : 0, 1).fill_(-kInf);
+          x.requires_grad_();
+          const Variable y = logsumexp(x, {dim}, keepdim);
+          for (const Variable& loss :
+               {sum(y), sum(where(y < -1e30, 0, y) * numbers(y.shape(), dtype))}) {
+            const Doubles kernel = values(grad(loss, x, {.retain_graph = true}));
+            const Doubles recorded =
+                values(grad(loss, x, {.retain_graph = true, .create_graph = true}));
+            ASSERT_EQ(kernel.size(), recorded.size());
+            for (size_t i = 0; i < kernel.size(); ++i)
+              ASSERT_NEAR(kernel[i], recorded[i], dtype == f32 ? 1e-6 : 1e-14) << shape;
+          }
+        }
+}
+
+/// Norms of any order, of rows and of columns, with zeros.
+TEST(ShortRows, NormsOfAnyOrder) {
+  for (double p : {0.0, 0.5, 2.5, 3.0, -1.0, 40.0})
+    for (const Shape& shape : {Shape{50, 7}, Shape{9, 33}, Shape{300, 20}, Shape{2, 1500}})
+      for (int dim : {0, 1}) {
+        Variable x = numbers(shape, f32);
+        if (p >= 0) slice(x, 1, 0, kEnd, 3).fill_(0);
+        const Doubles all = values(x), found = values(norm(x, p, {dim}));
+        for (int64_t i = 0; i < shape[1 - dim]; ++i) {
+          double total = 0;
+          for (int64_t k = 0; k < shape[dim]; ++k) {
+            const double size = std::abs(all[dim == 1 ? i * shape[1] + k : k * shape[1] + i]);
+            total += p == 0 ? double(size != 0) : std::pow(size, p);
+          }
+          const double wanted = p == 0 ? total : std::pow(total, 1 / p);
+          ASSERT_NEAR(found[i], wanted, 1e-7 * wanted) << p << shape << dim;
+        }
+      }
+  const auto of = [](std::vector<double> row, double p) {
+    row.resize(20, 0.5);
+    return norm(tensor(row, {1, 20}, {.dtype = f32}), p, {1}).item();
+  };
+  EXPECT_EQ(of({kInf}, 2.5), kInf);
+  EXPECT_EQ(of({-kInf}, 3), kInf);
+  EXPECT_TRUE(std::isnan(of({kNan, kInf}, 2.5)));
+  EXPECT_TRUE(std::isnan(of({kNan}, 3)));
+  EXPECT_EQ(of({0}, -1.5), 0);
+}
+
+}  // namespace
+}  // namespace tapegrad
