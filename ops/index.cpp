@@ -1,12 +1,15 @@
 #include "ops/index.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/autograd/sparse_gradient.h"
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
+#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -129,7 +132,7 @@ struct Gather {
       kernels::gather(part, which, dim, y);
     return y;
   }
-  std::array<Variable, 2> backward(const Variable& dy) const;
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const;
 };
 
 /// y = x with source added at the index; an empty x means zeros.
@@ -186,8 +189,38 @@ struct ScatterAdd {
   }
 };
 
-std::array<Variable, 2> Gather::backward(const Variable& dy) const {
-  return {apply(ScatterAdd{dim, from}, Where::current(), Variable(), index(), dy)};
+/// If x is an expanded value, adds the gradients to that value: the repeated dimensions of dy and
+/// index become a part of dimension dim.
+std::array<Variable, 2> Gather::backward(const Variable& dy, Needs needs) const {
+  if (!needs[0]) return {};
+  const Variable which = index();
+  const std::optional<Shape> origin = unexpanded_shape();
+  std::vector<int64_t> order, sizes, merged;  // of dy: the repeated dimensions precede dim
+  const auto is_repeated = [&](int i) {
+    const int added = from.rank() - origin->rank();
+    return i < added || (*origin)[i - added] != from[i];
+  };
+  if (!origin || is_repeated(dim))
+    return {apply(ScatterAdd{dim, from}, Where::current(), Variable(), which, dy)};
+  int64_t count = 1;
+  for (int i = 0; i < from.rank(); ++i)
+    if (is_repeated(i)) count *= dy.size(i);
+  for (int i = 0; i < from.rank(); ++i) {
+    if (is_repeated(i)) continue;
+    if (i == dim)
+      for (int j = 0; j < from.rank(); ++j)
+        if (is_repeated(j)) order.push_back(j);
+    order.push_back(i);
+    sizes.push_back(from[i]);
+    merged.push_back(i == dim ? count * dy.size(i) : dy.size(i));
+  }
+  const int along = int(std::count_if(order.begin(), std::ranges::find(order, dim),
+                                      [&](int64_t i) { return !is_repeated(int(i)); }));
+  const Variable sum =
+      apply(ScatterAdd{along, Shape(sizes)}, Where::current(), Variable(),
+            reshape(permute(which, order), merged), reshape(permute(dy, order), merged));
+  send_unexpanded(reshape(sum, *origin));
+  return {};
 }
 
 void check_mask(std::string_view op, const Tensor& x, const Tensor& mask, const Number& value) {

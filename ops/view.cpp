@@ -200,6 +200,7 @@ struct Select {
 
 struct Expand {
   static constexpr std::string_view kName = "expand";
+  static constexpr bool kRepeatsOperand = true;
   Shape to;
   Shape from{};
 

@@ -79,6 +79,8 @@ class TapeNode : public Counted, public Pooled {
   /// For the node of an activation: the value at which its gradient is taken (Epilogue::at). Null
   /// for other nodes.
   virtual const SavedValue* epilogue_at(Activation&) const { return nullptr; }
+  /// Whether the node only repeats the elements of its operand (expand).
+  virtual bool repeats_operand() const { return false; }
 
   /// The type of an output. A gradient of another type is an AutogradError on its way here.
   const ValueType& output_type(uint32_t output) const { return output_types_[output]; }

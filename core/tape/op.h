@@ -339,6 +339,10 @@ class OpNode final : public TapeNode {
     }
   }
 
+  bool repeats_operand() const override {
+    return requires { Op::kRepeatsOperand; };
+  }
+
   template <typename Gradients>
   void send_all(BackwardPass& pass, Slots& incoming, Gradients&& outgoing) {
     incoming = {};  // a sole owner of dy may then add to it in place

@@ -139,6 +139,19 @@ Variable send_part(const Variable& dy, const Shape& shape, const StridedLayout& 
   return {};
 }
 
+std::optional<Shape> unexpanded_shape() {
+  const BackwardPass* pass = BackwardPass::running();
+  if (pass == nullptr) return {};
+  const TapeEdge& edge = running_node()->edges()[0];
+  if (!pass->can_send_past(edge) || !edge.node->repeats_operand()) return {};
+  const TapeEdge& operand = edge.node->edges()[0];
+  return operand.node->output_type(operand.output).shape;
+}
+
+void send_unexpanded(Variable&& gradient) {
+  BackwardPass::running()->send_past(running_node()->edges()[0], std::move(gradient));
+}
+
 Variable strided(const Variable& x, const StridedLayout& layout, Where where) {
   return apply(Strided{layout}, where, x);
 }

@@ -3,6 +3,8 @@
 // ops/view.h.
 #pragma once
 
+#include <optional>
+
 #include "core/tape/variable.h"
 
 namespace tapegrad {
@@ -30,6 +32,13 @@ Variable embed(const Variable& x, const Shape& shape, const StridedLayout& layou
 /// twice: adds the gradient to that part of the input's gradient and returns an empty variable, or
 /// returns embed() if this is not possible.
 Variable send_part(const Variable& dy, const Shape& shape, const StridedLayout& part);
+
+/// For the rule of an op whose input 0 is the result of expand(): returns the shape of the value
+/// that was expanded, if nothing else refers to the result. The rule may then sum the gradient of
+/// that value itself and send it by send_unexpanded(), so that no gradient of the result's size is
+/// made. Returns nullopt if this is not possible.
+std::optional<Shape> unexpanded_shape();
+void send_unexpanded(Variable&& gradient);
 
 /// Returns the layout of a view relative to a contiguous base with offset 0.
 StridedLayout relative_layout(const Variable& view, const Variable& base);

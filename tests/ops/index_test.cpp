@@ -7,8 +7,10 @@
 #include <limits>
 
 #include "core/autograd/gradcheck.h"
+#include "core/base/allocator.h"
 #include "core/base/error.h"
 #include "core/tape/view.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"
@@ -173,6 +175,57 @@ TEST(Index, Gradcheck) {
   pass([&](const auto& in) { return square(scatter_add(in[0], 0, cells, in[1])); }, {x, source});
   pass([&](const auto& in) { return square(masked_fill(in[0], gt(x.detach(), 4.5), 7)); }, {x});
   pass([&](const auto& in) { return square(embedding(cells, in[0])); }, {x});
+}
+
+/// The gradient of gather() of an expanded value goes to the value itself, in its own size.
+TEST(Index, GradientOfGatherSkipsExpansion) {
+  struct Case {
+    Shape origin, expanded;
+    int dim;
+    Shape index;
+  };
+  for (const auto& [origin, expanded, dim, index] : {
+           Case{{2, 1, 5, 3}, {2, 4, 5, 3}, 2, {2, 4, 6, 3}},
+           Case{{2, 1, 5, 3}, {2, 4, 5, 3}, 2, {1, 3, 2, 2}},  // a smaller index
+           Case{{5, 3}, {2, 4, 5, 3}, 2, {2, 4, 2, 3}},        // added dimensions
+           Case{{5, 3}, {4, 5, 3}, 2, {4, 5, 7}},              // not beside the dimension
+           Case{{5, 1}, {5, 4}, 0, {2, 4}},                    // behind the dimension
+           Case{{3, 1, 2, 1}, {3, 4, 2, 5}, 0, {6, 4, 2, 5}},  // on both sides
+           Case{{3, 1}, {3, 4}, 1, {3, 6}},                    // the dimension itself
+           Case{{1, 3}, {1, 3}, 0, {2, 3}},                    // nothing is repeated
+           Case{{2, 1, 5}, {2, 4, 5}, 2, {2, 4, 0}},           // nothing is gathered
+       }) {
+    const Variable where = remainder(7 * counted(index, i64) + 3, expanded[dim]);
+    const Variable weight = remainder(5 * counted(index), 11);
+    Variable x = leaf(origin), copied = leaf(origin), kept = leaf(origin);
+    const Variable y = gather(expand(x, expanded), dim, where);
+    EXPECT_EQ(values(y), values(gather(clone(expand(copied, expanded)), dim, where)));
+    sum(y * weight).backward();
+    sum(gather(clone(expand(copied, expanded)), dim, where) * weight).backward();
+    EXPECT_EQ(values(x.grad()), values(copied.grad())) << origin << " to " << expanded;
+    Variable whole = expand(kept, expanded);
+    whole.retain_grad();
+    sum(gather(whole, dim, where) * weight).backward();
+    EXPECT_EQ(whole.grad().shape(), expanded);
+    EXPECT_EQ(values(kept.grad()), values(copied.grad()));
+    if (where.numel() == 0) continue;
+    const GradcheckResult result = gradcheck(
+        [&, dim = dim, expanded = expanded](const auto& in) {
+          return square(gather(expand(in[0], expanded), dim, where)) * weight;
+        },
+        {leaf(origin)}, {.order = 2});
+    EXPECT_TRUE(result) << result.message;
+  }
+}
+
+TEST(Index, GradientOfGatherOfExpandedValueIsSmall) {
+  const Variable points = zeros({1, 256, 16}, {.requires_grad = true});  // 16 KB
+  const Variable near = zeros({256, 4, 16}, {.dtype = i64});
+  reset_peak_memory();
+  const int64_t before = memory_stats().in_use;
+  const Variable y = gather(expand(points, {256, 256, 16}), 1, near);
+  sum(y).backward();
+  EXPECT_LT(memory_stats().peak - before, 256 * 256 * 16);  // a quarter of the expanded value
 }
 
 TEST(Index, EmbeddingPaddingReceivesNothing) {

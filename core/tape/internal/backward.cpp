@@ -226,11 +226,14 @@ void BackwardPass::send_part(const TapeEdge& edge, const Variable& gradient,
 }
 
 /// If the edge is the only owner of the node, the node has no other consumer and is not captured.
-/// If its operand has no other consumer either, the order of sums does not change.
+bool BackwardPass::can_send_past(const TapeEdge& edge) const {
+  return edge && edge.node->has_one_owner() && !edge.node->hooks_ && sent_ == nullptr && !watch_ &&
+         wants(edge);
+}
+
+/// If the operand of the activation has no other consumer, the order of sums does not change.
 const SavedValue* BackwardPass::front(const TapeEdge& edge, Activation& activation) const {
-  if (!edge || !edge.node->has_one_owner() || edge.node->hooks_ || sent_ != nullptr || watch_ ||
-      !wants(edge))
-    return nullptr;
+  if (!can_send_past(edge)) return nullptr;
   Activation here;
   const SavedValue* at = edge.node->epilogue_at(here);
   if (at == nullptr) return nullptr;

@@ -103,9 +103,12 @@ class BackwardPass {
   bool wants(const TapeEdge& edge) const {
     return captures_.empty() || needed_.contains(&*edge.node);
   }
+  /// Whether a rule may send the gradient of the operand of the node at the edge, so that the rule
+  /// of this node need not run: the edge is the only owner of the node, and nothing observes it.
+  bool can_send_past(const TapeEdge& edge) const;
   /// Needs::front() for the edge.
   const SavedValue* front(const TapeEdge& edge, Activation& activation) const;
-  /// Adds a gradient of the operand of the activation at the edge, whose rule does not run.
+  /// Adds a gradient of the first operand of the node at the edge, whose rule does not run.
   void send_past(const TapeEdge& edge, Variable&& gradient);
 
  private:
