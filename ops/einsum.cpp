@@ -249,7 +249,8 @@ class Contraction {
   }
 
   /// Contracts two terms by a batched matrix product. Common labels are batch dimensions if wanted
-  /// elsewhere, and inner dimensions otherwise.
+  /// elsewhere, and inner dimensions otherwise. Batch dimensions are merged only if this copies
+  /// neither term: windows of a sequence (unfold) would be much larger than the sequence.
   Term contract(const Term& a, const Term& b, Set wanted) {
     Labels batch, inner, rows, columns;
     for (Label label : a.labels)
@@ -259,10 +260,10 @@ class Contraction {
     Labels labels = batch;
     labels.insert(labels.end(), rows.begin(), rows.end());
     labels.insert(labels.end(), columns.begin(), columns.end());
-    const Shape left{size_of(batch), size_of(rows), size_of(inner)};
-    const Shape right{size_of(batch), size_of(inner), size_of(columns)};
-    const Variable x = arranged(a, {batch, rows, inner}, left);
-    const Variable y = arranged(b, {batch, inner, columns}, right);
+    const bool merges = int(batch.size()) + 2 > kMaxRank ||
+                        (is_one_dimension(a, batch) && is_one_dimension(b, batch));
+    const Variable x = arranged(a, batch, rows, inner, merges);
+    const Variable y = arranged(b, batch, inner, columns, merges);
     Shape shape;
     for (Label label : labels) shape.push_back(sizes_[size_t(label)]);
     const Variable product = inner.empty() ? mul({x, where_}, {y, where_}) : matmul(x, y, where_);
@@ -275,12 +276,30 @@ class Contraction {
     return size;
   }
 
-  /// Permutes the term's dimensions to the order of the groups and merges each group into one
-  /// dimension.
-  Variable arranged(const Term& term, std::initializer_list<Labels> groups, const Shape& shape) {
+  /// Whether a view can merge the dimensions of these labels into one.
+  static bool is_one_dimension(const Term& term, const Labels& labels) {
+    const Strides& strides = term.x.strides();
+    for (size_t i = 1; i < labels.size(); ++i) {
+      const int outer = term.position(labels[i - 1]), inner = term.position(labels[i]);
+      if (strides[outer] != strides[inner] * term.x.size(inner)) return false;
+    }
+    return true;
+  }
+
+  /// Permutes the term's dimensions to [batch, rows, columns] and merges the labels of the rows and
+  /// of the columns, and those of the batch if wanted, into one dimension each.
+  Variable arranged(const Term& term, const Labels& batch, const Labels& rows,
+                    const Labels& columns, bool merges_batch) {
     Dims order;
-    for (const Labels& group : groups)
-      for (Label label : group) order.push_back(term.position(label));
+    for (const Labels* group : {&batch, &rows, &columns})
+      for (Label label : *group) order.push_back(term.position(label));
+    Shape shape;
+    if (merges_batch)
+      shape.push_back(size_of(batch));
+    else
+      for (Label label : batch) shape.push_back(sizes_[size_t(label)]);
+    shape.push_back(size_of(rows));
+    shape.push_back(size_of(columns));
     return reshape(permute(term.x, order, where_), shape, where_);
   }
 
