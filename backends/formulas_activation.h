@@ -15,7 +15,7 @@ struct Sigmoid {
 struct SigmoidBackward {
   template <typename V>
   TG_HD V operator()(V dy, V y) const {
-    return dy * (y * (V(1) - y));
+    return Functions<V>::normal_or_zero(dy * (y * (V(1) - y)));
   }
 };
 
@@ -70,7 +70,8 @@ struct GeluErfBackward {
   TG_HD V operator()(V dy, V x) const {
     const Normal<V> normal = Functions<V>::normal(x);
     const V below = select(x > V(0), V(1) - normal.tail, normal.tail);
-    return dy * (below + select(x > V(0), normal.size, -normal.size) * normal.density);
+    const V bend = select(x > V(0), normal.size, -normal.size) * normal.density;
+    return Functions<V>::normal_or_zero(dy * (below + bend));
   }
 };
 
@@ -109,7 +110,7 @@ struct SiluBackward {
   template <typename V>
   TG_HD V operator()(V dy, V x) const {
     const V s = Functions<V>::sigmoid(x), rest = s * (V(1) - s);
-    return dy * (s + select(rest == V(0), V(0), x * rest));
+    return Functions<V>::normal_or_zero(dy * (s + select(rest == V(0), V(0), x * rest)));
   }
 };
 
@@ -252,14 +253,14 @@ struct PreluBackwardWeight {
 struct Glu {
   template <typename V>
   TG_HD V operator()(V a, V gate) const {
-    return a * Functions<V>::sigmoid(gate);
+    return Functions<V>::normal_or_zero(a * Functions<V>::sigmoid(gate));
   }
 };
 struct GluBackwardGate {
   template <typename V>
   TG_HD V operator()(V dy, V a, V gate) const {
     const V s = Functions<V>::sigmoid(gate);
-    return dy * a * (s * (V(1) - s));
+    return Functions<V>::normal_or_zero(dy * a * (s * (V(1) - s)));
   }
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "core/base/host_device.h"
 
@@ -43,6 +44,10 @@ struct Functions {
   TG_HD static V sqrt(V x) { return std::sqrt(x); }
   TG_HD static V abs(V x) { return x < V(0) || x == V(0) ? V(0) - x : x; }
   TG_HD static V negative(V x) { return -x; }
+  /// x, or 0 instead of a subnormal number, with which some processors are slow.
+  TG_HD static V normal_or_zero(V x) {
+    return std::abs(x) < std::numeric_limits<V>::min() ? V(0) : x;
+  }
   /// |size| with the sign of `sign`.
   TG_HD static V copysign(V size, V sign) { return std::copysign(size, sign); }
   TG_HD static V floor(V x) { return std::floor(x); }

@@ -10,6 +10,7 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 
@@ -225,6 +226,31 @@ TEST(Activation, FloatAccuracy) {
     ASSERT_NEAR(softplus_y[i], s, 4 * eps * s) << v;
   }
   EXPECT_TRUE(std::signbit(gelu(tensor({-0.0})).item()));
+}
+
+TEST(Activation, GradientsOfSaturatedGatesAreNotSubnormal) {
+  Values xs;
+  for (int i = -4400; i <= 4400; ++i) xs.push_back(0.025 * i);
+  const int64_t n = int64_t(xs.size());
+  const auto expect_normal = [](const Variable& x, const char* what) {
+    for (const float value : x.to_vector<float>())
+      ASSERT_TRUE(value == 0 || std::isnormal(value)) << what << ' ' << value;
+  };
+  const Variable small = full({1, n}, 1e-6, {.dtype = f32});
+  for (auto f :
+       {+[](const Variable& x) { return sigmoid(x); }, +[](const Variable& x) { return silu(x); },
+        +[](const Variable& x) { return gelu(x); }}) {
+    const Variable x = tensor(xs, {1, n}, {.dtype = f32, .requires_grad = true});
+    f(x).backward(small);
+    expect_normal(x.grad(), "of an activation");
+  }
+  const Variable a = full({1, n}, 0.5, {.dtype = f32, .requires_grad = true});
+  const Variable gate = tensor(xs, {1, n}, {.dtype = f32, .requires_grad = true});
+  const Variable y = glu(cat({a, gate}, 0), 0);
+  expect_normal(y, "glu");
+  y.backward(small);
+  expect_normal(a.grad(), "of the value");
+  expect_normal(gate.grad(), "of the gate");
 }
 
 // An element's result does not depend on neighbours that take another code path.

@@ -8,6 +8,7 @@
 
 #include "core/tape/recording.h"
 #include "ops/create.h"
+#include "optim/adam_variants.h"
 
 namespace tapegrad::optim {
 namespace {
@@ -55,6 +56,33 @@ TEST(SGD, FollowsTheFormula) {
   const Variable p = parameter();
   SGD optimizer({p}, 0.1);
   expect_follows(optimizer, p, [](Element& e, double g, int) { e.p -= 0.1 * g; });
+}
+
+/// A subnormal mean would slow down all later steps.
+void expect_mean_vanishes(Optimizer&& optimizer, const Variable& p, const char* mean) {
+  int seen = 0;
+  for (int t = 0; t < 1500; ++t) {
+    set_gradient(p, std::vector<double>(kSize, t == 0 ? 1e-4 : 0));
+    optimizer.step();
+    for (const auto& [name, x] : optimizer.state_dict()) {
+      if (!name.ends_with(mean)) continue;
+      ++seen;
+      for (const float m : Variable(x).to_vector<float>())
+        ASSERT_TRUE(m == 0 || std::isnormal(m)) << name << ' ' << m << " in step " << t;
+    }
+  }
+  EXPECT_EQ(seen, 1500) << mean;
+}
+
+TEST(Optimizers, MeansOfVanishedGradientsAreNotSubnormal) {
+  const Variable p = parameter(f32);
+  expect_mean_vanishes(SGD({p}, {.lr = 0.1, .momentum = 0.9}), p, "momentum_buffer");
+  expect_mean_vanishes(Adam({p}), p, "exp_avg");
+  expect_mean_vanishes(NAdam({p}), p, "exp_avg");
+  expect_mean_vanishes(RAdam({p}), p, "exp_avg");
+  expect_mean_vanishes(Adamax({p}), p, "exp_avg");
+  expect_mean_vanishes(RMSprop({p}, {.lr = 0.1, .momentum = 0.9}), p, "momentum_buffer");
+  expect_mean_vanishes(RMSprop({p}, {.lr = 0.1, .alpha = 0.9, .centered = true}), p, "grad_avg");
 }
 
 TEST(SGD, MomentumDampeningDecay) {

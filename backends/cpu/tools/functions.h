@@ -447,6 +447,9 @@ struct Functions<xsimd::batch<R, A>> {
   static V sqrt(V x) { return xsimd::sqrt(x); }
   static V abs(V x) { return xsimd::fabs(x); }
   static V negative(V x) { return backends::cpu::functions::negative(x); }
+  static V normal_or_zero(V x) {
+    return xsimd::select(abs(x) < V(std::numeric_limits<R>::min()), V(R(0)), x);
+  }
   static V copysign(V size, V sign) {
     return backends::cpu::functions::with_sign_of(abs(size), sign);
   }
