@@ -13,8 +13,15 @@ T* data_or_null(const Tensor& x) {
   return x ? x.data<T>() : nullptr;
 }
 
+/// Least numbers of blocks on a multiprocessor; 0: none. Without a number, ptxas spills registers
+/// of these kernels to have room for more blocks.
 template <typename Team, typename T>
-__global__ void __launch_bounds__(kThreads)
+[[maybe_unused]] constexpr int kForwardBlocks = sizeof(T) < 8 && Team::kSize == kThreads ? 5 : 0;
+template <typename Team, typename T>
+[[maybe_unused]] constexpr int kGradientBlocks = sizeof(T) == 8 && Team::kSize == kWarp ? 5 : 0;
+
+template <typename Team, typename T>
+__global__ void __launch_bounds__(kThreads, kForwardBlocks<Team, T>)
     forward_kernel(int64_t rows, int64_t n, const T* x, const T* weight, const T* bias, double eps,
                    T* y, Compute<T>* means, Compute<T>* invstds) {
   using V = Compute<T>;
@@ -50,7 +57,7 @@ struct PlusTwo {
 
 /// dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * weight
 template <typename Team, typename T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kGradientBlocks<Team, T>)
     input_gradient(int64_t rows, int64_t n, const T* x, const T* dy, const Compute<T>* means,
                    const Compute<T>* invstds, const T* weight, T* dx) {
   using V = Compute<T>;

@@ -189,6 +189,7 @@ struct MaxPoolBackward {
     const Span across = w.columns.around(to.element % p.in.width);
     Compute<T> sum = 0;
     for (int64_t a = over.begin; a < over.end; ++a)
+#pragma unroll 1  // ptxas spills registers of the unrolled loop
       for (int64_t b = across.begin; b < across.end; ++b) {
         const int64_t window = first + (a * p.out.width + b) * p.together;
         if (indices[window] == to.element) sum += widen(dy[window]);

@@ -25,6 +25,18 @@ struct Larger {
   }
 };
 
+/// Calls f(i) for the elements i of a row that this thread computes in V. The loop over doubles is
+/// not unrolled, because ptxas spills registers of several exponentials at a time.
+template <typename Team, typename V, typename F>
+__device__ void for_own(int64_t n, const F& f) {
+  if constexpr (std::is_same_v<V, double>) {
+#pragma unroll 1
+    for (int64_t i = Team::rank(); i < n; i += Team::kSize) f(i);
+  } else {
+    for (int64_t i = Team::rank(); i < n; i += Team::kSize) f(i);
+  }
+}
+
 template <typename Team, Goal kGoal, typename T>
 __global__ void __launch_bounds__(kThreads) forward_kernel(Rows rows, const T* x, T* y) {
   using V = Compute<T>;
@@ -35,19 +47,19 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(Rows rows, const T* x
       largest = Larger{}(largest, widen(x[begin + i * rows.step]));
     largest = Team::reduce(largest, Larger{});
     V sum = 0;
-    for (int64_t i = Team::rank(); i < rows.n; i += Team::kSize)
-      sum += std::exp(widen(x[begin + i * rows.step]) - largest);
+    for_own<Team, V>(
+        rows.n, [&](int64_t i) { sum += std::exp(widen(x[begin + i * rows.step]) - largest); });
     sum = Team::reduce(sum, Plus{});
     if constexpr (kGoal == Goal::kLogSumExp) {
       const bool finite = largest - largest == V(0);  // otherwise the maximum is the result, or NaN
       if (Team::rank() == 0) y[row] = narrow<T>(finite ? largest + std::log(sum) : largest);
     } else {
       const V log_sum = std::log(sum), scale = V(1) / sum;
-      for (int64_t i = Team::rank(); i < rows.n; i += Team::kSize) {
+      for_own<Team, V>(rows.n, [&](int64_t i) {
         const V value = widen(x[begin + i * rows.step]) - largest;
         y[begin + i * rows.step] =
             narrow<T>(kGoal == Goal::kSoftmax ? std::exp(value) * scale : value - log_sum);
-      }
+      });
     }
   }
 }

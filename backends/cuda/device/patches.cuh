@@ -69,6 +69,7 @@ struct FromColumns {
       const int64_t a =
           window_of(row, u, p.stride.height, p.padding.height, p.dilation.height, p.count.height);
       if (a < 0) continue;
+#pragma unroll 1  // ptxas spills registers of the unrolled loop
       for (int64_t v = 0; v < p.kernel.width; ++v) {
         const int64_t b =
             window_of(column, v, p.stride.width, p.padding.width, p.dilation.width, p.count.width);

@@ -29,12 +29,17 @@ struct Merge {
   __device__ Part operator()(Part a, Part b) const { return Reducer::merge(a, b); }
 };
 
+/// Least number of blocks on a multiprocessor; 0: none. Without a number, ptxas spills registers of
+/// some parts of several doubles to have room for more blocks.
+template <typename Reducer>
+inline constexpr int kReduceBlocks = sizeof(typename Reducer::Part) >= 16 ? 4 : 0;
+
 /// Piece p of output o is part o * pieces + p. A piece is processed by a warp, or by one thread if
 /// plan.lanes is 1. The elements of a thread's pieces are interleaved, so that neighbouring threads
 /// read neighbouring outputs of one row, and then of the next. One body serves both cases, to limit
 /// compile time: there are many reducers.
 template <typename Reducer>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kReduceBlocks<Reducer>)
     reduce_kernel(Reducer reducer, ReductionPlan plan, typename Reducer::Part* parts) {
   const int64_t step = item_step() / plan.lanes, rank = threadIdx.x % plan.lanes;
   for (int64_t i = first_item() / plan.lanes; i < plan.outputs * plan.pieces; i += step) {
