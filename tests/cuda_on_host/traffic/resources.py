@@ -1,11 +1,13 @@
 """Prints what the kernels of training steps need of a multiprocessor, by ptxas, and their occupancy.
 
     resources.py PROGRAM [FOLDER] >resources.tsv
+    resources.py check [FOLDER]
 
-PROGRAM: traffic_steps. Compiles backends/cuda/*.cu for sm_80, sm_90 and sm_100, which takes minutes, or
-reads the output of `nvcc -Xptxas -v` from FOLDER/NAME.ARCHITECTURE.log. After a line with the version of
-the toolkit, columns: architecture, kernel, registers, bytes of the stack, bytes of spilled registers, static shared memory,
-occupancy in percent. Fails if a kernel spills registers.
+PROGRAM: traffic_steps; check: prints nothing. Compiles backends/cuda/*.cu and backends/cuda/device/*.cu for
+sm_80, sm_90 and sm_100, which takes minutes, or reads the output of `nvcc -Xptxas -v` from
+FOLDER/NAME.ARCHITECTURE.log where there is one. After a line with the version of the toolkit, columns:
+architecture, kernel, registers, bytes of the stack, bytes of spilled registers, static shared memory,
+occupancy in percent. Fails if any kernel or device function of these files spills registers.
 """
 import concurrent.futures
 import os
@@ -27,17 +29,31 @@ UNCONTRACTED = {"random", "noise", "update"}  # as in cmake/TapegradCuda.cmake
 
 
 def told_by_ptxas(source, architecture, folder):
+    """Returns the output of ptxas with names as in the source."""
     log = folder and pathlib.Path(folder, f"{source.stem}.{architecture}.log")
     if log and log.exists():
-        return log.read_text()
-    fmad = ["--fmad=false"] if source.stem in UNCONTRACTED else []
-    return subprocess.run(["nvcc", *FLAGS, *fmad, f"-arch=sm_{architecture}", source], check=True,
-                          text=True, capture_output=True).stderr
+        text = log.read_text()
+    else:
+        fmad = ["--fmad=false"] if source.stem in UNCONTRACTED else []
+        text = subprocess.run(["nvcc", *FLAGS, *fmad, f"-arch=sm_{architecture}", source], check=True,
+                              text=True, stderr=subprocess.PIPE).stderr
+    return subprocess.run(["c++filt"], input=text, check=True, text=True, capture_output=True).stdout
+
+
+def spills_of(text):
+    """Yields lines that name the kernels and device functions that spill."""
+    told = re.findall(r"Function properties for (.*)\n.* (\d+) bytes spill stores, (\d+) bytes spill loads",
+                      text)
+    if not told:
+        yield f"no kernel found in the output of ptxas: {text}\n"
+    arch = ", ".join(sorted(set(re.findall(r"for '(sm_\d+)", text))))
+    for name, stores, loads in told:
+        if int(stores) + int(loads):
+            yield f"{counts.short(name)}: spills {stores} bytes of registers for {arch}\n"
 
 
 def usage_of(text):
     """Yields (architecture, kernel, registers, stack, spilled, shared)."""
-    text = subprocess.run(["c++filt"], input=text, check=True, text=True, capture_output=True).stdout
     pattern = (r"Compiling entry function '(.*)' for 'sm_(\d+)a?'\n.*\n"
                r" *(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"
                r".*Used (\d+) registers(.*)")
@@ -59,17 +75,24 @@ def occupancies(rows):
                               capture_output=True).stdout.split()
 
 
+def compiled(folder):
+    """Returns the output of ptxas for every file and architecture."""
+    sources = sorted([*ROOT.glob("backends/cuda/*.cu"), *ROOT.glob("backends/cuda/device/*.cu")])
+    jobs = [(source, arch, folder) for arch in ARCHITECTURES for source in sources]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(told_by_ptxas, *zip(*jobs)))
+
+
 def main(program, folder=None):
+    texts = compiled(folder)
+    spills = "".join(line for text in texts for line in spills_of(text))
+    if program == "check":
+        return spills or 0
     launched = {}
     for (_, _, name), kernel in counts.read(program).kernels.items():
         threads, dynamic = launched.get(name, (0, 0))
         launched[name] = max(threads, kernel.threads), max(dynamic, kernel.dynamic_shared)
-    sources = [(source, arch) for arch in ARCHITECTURES
-               for source in sorted(ROOT.glob("backends/cuda/*.cu"))
-               if not folder or pathlib.Path(folder, f"{source.stem}.{arch}.log").exists()]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        texts = pool.map(lambda job: told_by_ptxas(*job, folder), sources)
-        found = {row[:2]: row for text in texts for row in usage_of(text) if row[1] in launched}
+    found = {row[:2]: row for text in texts for row in usage_of(text) if row[1] in launched}
     rows = [found[key] for key in sorted(found)]
     percents = occupancies([(arch // 10, registers, shared, launched[name][1], launched[name][0])
                             for arch, name, registers, _, _, shared in rows])
@@ -78,8 +101,7 @@ def main(program, folder=None):
     for (arch, name, *numbers), percent in zip(rows, percents):
         print(f"sm_{arch}", name, *numbers, percent, sep="\t")
     missing = launched.keys() - {row[1] for row in rows}
-    return "".join(f"{name}: not found\n" for name in sorted(missing)) + "".join(
-        f"{row[1]}: spills registers on sm_{row[0]}\n" for row in rows if row[4]) or 0
+    return "".join(f"{name}: not found\n" for name in sorted(missing)) + spills or 0
 
 
 if __name__ == "__main__":
