@@ -90,7 +90,7 @@ inline Variable conv_transpose3d(const Variable& x, const Variable& weight, cons
 
 inline Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 1,
                        Size2d padding = 0, Size2d stride = 1, Where where = Where::current()) {
-  return unfold(x, {{}, kernel_size, stride, padding, dilation}, where);
+  return unfold(x, {{}, kernel_size, dilation, padding, stride}, where);
 }
 /// unfold(x, 3, {.stride = 2})
 inline Variable unfold(const Variable& x, Size2d kernel_size, UnfoldOptions options,
@@ -106,7 +106,7 @@ inline Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_
 inline Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_size,
                      Size2d dilation = 1, Size2d padding = 0, Size2d stride = 1,
                      Where where = Where::current()) {
-  return fold(columns, output_size, {{}, kernel_size, stride, padding, dilation}, where);
+  return fold(columns, output_size, {{}, kernel_size, dilation, padding, stride}, where);
 }
 
 }  // namespace tapegrad

@@ -107,10 +107,16 @@ Variable to_real(const Variable& x, int dim, int64_t n, double scale) {
   return apply(ToReal{dim, n, scale}, Where::current(), x);
 }
 
+void require_pairs(std::string_view op, const Variable& x) {
+  if (x.rank() < 2 || x.size(-1) != 2)
+    fail<ShapeError>(op, ": complex numbers are pairs, [..., n, 2], not ", x.shape(),
+                     op.starts_with("fft.fft") ? "; for real numbers write fft::r" : "",
+                     op.starts_with("fft.fft") ? op.substr(4) : "");
+}
+
 /// Converts x to a float dtype and checks its shape.
 Variable checked(std::string_view op, const Variable& x, bool is_complex) {
-  if (is_complex && (x.rank() < 2 || x.size(-1) != 2))
-    fail<ShapeError>(op, ": complex numbers are pairs, [..., n, 2], not ", x.shape());
+  if (is_complex) require_pairs(op, x);
   if (x.rank() == 0) fail<ShapeError>(op, ": a number has no dimension to transform along");
   if (x.dtype() == f16 || x.dtype() == bf16)
     fail<DTypeError>(op, ": float32 or float64 is wanted, not ", x.dtype());
@@ -147,6 +153,7 @@ struct Axes {
   std::vector<Options> each;
 
   Axes(std::string_view op, const Variable& x, const Options2d& options, bool is_complex) {
+    if (is_complex) require_pairs(op, x);
     const Dims& dims = options.dim;
     if (dims.rank() == 0) fail<ArgumentError>(op, ": no dim is named");
     if (options.s.rank() != 0 && options.s.rank() != dims.rank())

@@ -31,14 +31,21 @@ template <std::integral N>
 Variable stft(const Variable& x, int64_t n_fft, N hop_length,
               std::optional<int64_t> win_length = {}, const Variable& window = {},
               bool center = true, Choice<PadMode> pad_mode = PadMode::kReflect,
-              bool normalized = false, bool onesided = true, bool return_complex = false) {
-  if (!onesided) fail<ArgumentError>("stft: there are no two-sided results");
-  if (return_complex)
-    fail<ArgumentError>(
-        "stft: no dtype is complex: leave return_complex out, and take complex_abs(y) of the "
-        "pairs");
+              bool normalized = false, bool onesided = true, bool return_complex = false,
+              Where where = Where::current()) {
+  try {
+    if (!onesided) fail<ArgumentError>("stft: there are no two-sided results");
+    if (return_complex)
+      fail<ArgumentError>(
+          "stft: no dtype is complex: leave return_complex out, and take complex_abs(y) of the "
+          "pairs");
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
   return stft(x, n_fft,
-              StftOptions{int64_t(hop_length), win_length, window, center, pad_mode, normalized});
+              StftOptions{int64_t(hop_length), win_length, window, center, pad_mode, normalized},
+              where);
 }
 
 struct IstftOptions {
@@ -56,10 +63,16 @@ template <std::integral N>
 Variable istft(const Variable& spectrum, int64_t n_fft, N hop_length,
                std::optional<int64_t> win_length = {}, const Variable& window = {},
                bool center = true, bool normalized = false, bool onesided = true,
-               std::optional<int64_t> length = {}) {
-  if (!onesided) fail<ArgumentError>("istft: there are no two-sided results");
+               std::optional<int64_t> length = {}, Where where = Where::current()) {
+  try {
+    if (!onesided) fail<ArgumentError>("istft: there are no two-sided results");
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
   return istft(spectrum, n_fft,
-               IstftOptions{int64_t(hop_length), win_length, window, center, normalized, length});
+               IstftOptions{int64_t(hop_length), win_length, window, center, normalized, length},
+               where);
 }
 
 }  // namespace tapegrad
