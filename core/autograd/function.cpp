@@ -64,6 +64,9 @@ struct FunctionCall::Op {
         gradients[k] = Variable(Tensor::full(y.shape(), 0, y.dtype(), y.device()));
       }
     std::vector<Variable> all = run(*context, std::move(gradients));
+    // As in libtorch, a gradient may be returned for each defaulted argument that the call left
+    // out.
+    while (all.size() > context->needs_.size() && !all.back().defined()) all.pop_back();
     if (all.size() != context->needs_.size())
       fail<AutogradError>("autograd::Function: backward returned ", all.size(), " gradients for ",
                           context->needs_.size(), " arguments of forward");
