@@ -201,7 +201,7 @@ LBFGS::Point LBFGS::search(const std::function<Variable()>& closure, const Point
   return ends[low];
 }
 
-Variable LBFGS::step(const std::function<Variable()>& closure) {
+Variable LBFGS::step(LossClosure closure) {
   if (Capture* capture = Capture::current())
     capture->give_up("LBFGS reads the loss to decide how far it goes");
   if (!closure) fail<ArgumentError>("LBFGS: step: the closure is empty");

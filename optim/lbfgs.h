@@ -42,7 +42,7 @@ class LBFGS final : public Optimizer {
 
   using Optimizer::step;
   /// Returns the loss before the step.
-  Variable step(const std::function<Variable()>& closure) override;
+  Variable step(LossClosure closure) override;
   TensorMap state_dict() const override;
   void load_state_dict(const TensorMap& state) override;
 

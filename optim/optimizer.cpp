@@ -73,6 +73,8 @@ Optimizer& Optimizer::operator=(Optimizer&& other) noexcept {
   lr_ = other.lr_;
   weight_decay_ = other.weight_decay_;
   groups_ = std::exchange(other.groups_, {});
+  views_.clear();
+  other.views_.clear();
   skipped_ = std::exchange(other.skipped_, {});
   has_guarded_ = std::exchange(other.has_guarded_, false);
   return *this;
@@ -93,6 +95,9 @@ Optimizer& OptimizerHere::get() const {
   }
   return **self_;
 }
+
+Optimizer::Optimizer(Params params, double lr, double weight_decay)
+    : Optimizer("Optimizer", std::move(params), lr, weight_decay) {}
 
 Optimizer::Optimizer(std::string_view kind, Params params, double lr, double weight_decay,
                      std::initializer_list<std::string_view> options)
@@ -161,14 +166,14 @@ void Optimizer::add_param_group(ParamGroup group) {
   }
 }
 
-std::vector<OptimizerGroup> Optimizer::param_groups() {
-  std::vector<OptimizerGroup> groups;
-  for (const Group& group : groups_) {
-    const auto place = int64_t(groups.size());
-    groups.push_back({{}, {*this, place}, {*this, place, GroupRate::kWeightDecay}});
-    for (const Slot& slot : group.slots) groups.back().params.push_back(slot.param);
+std::vector<OptimizerGroup>& Optimizer::param_groups() {
+  while (views_.size() < groups_.size()) {
+    const auto place = int64_t(views_.size());
+    views_.push_back({{}, {*this, place}, {*this, place, GroupRate::kWeightDecay}});
+    for (const Slot& slot : groups_[views_.size() - 1].slots)
+      views_.back().params.push_back(slot.param);
   }
-  return groups;
+  return views_;
 }
 GroupRate::operator double() const {
   return kind_ == kLr ? optimizer_->lr(group_) : optimizer_->weight_decay(group_);
@@ -220,9 +225,17 @@ void Optimizer::step() {
   make_steps({});
 }
 
-Variable Optimizer::step(const std::function<Variable()>& closure) {
+std::vector<Optimizer::StateInfo> Optimizer::state_info(const Group&) const { return {}; }
+void Optimizer::update(const Group&, const ParamUpdates&, const StepGuard&) {
+  fail<ArgumentError>(kind_,
+                      ": an optimizer that derives from optim::Optimizer overrides step(); "
+                      "for GraphedStep derive from optim::CustomOptimizer, and "
+                      "override update(Parameter&)");
+}
+
+Variable Optimizer::step(LossClosure closure) {
   Variable loss;
-  {
+  if (closure) {
     const Recording recording(true);
     loss = closure();
   }

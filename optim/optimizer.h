@@ -108,9 +108,23 @@ class GroupRate {
   int64_t group_;
   Kind kind_;
 };
+/// `p.sub_(group.lr * p.grad())`
+template <std::derived_from<Variable> V>
+Variable operator*(const GroupRate& rate, const V& x) {
+  return x * double(rate);
+}
+template <std::derived_from<Variable> V>
+Variable operator*(const V& x, const GroupRate& rate) {
+  return x * double(rate);
+}
+/// The parameters of a group. Also called: libtorch's group.params().
+struct GroupParams : std::vector<Variable> {
+  using std::vector<Variable>::vector;
+  GroupParams& operator()() { return *this; }
+};
 /// A group of an optimizer, which must outlive this object.
 struct OptimizerGroup {
-  std::vector<Variable> params;
+  GroupParams params;
   GroupRate lr, weight_decay;
 
   /// group["lr"] = 0.1, group["weight_decay"] = 0. Throws ArgumentError for another name.
@@ -120,6 +134,12 @@ struct OptimizerGroup {
   bool has_options() const { return true; }
   double get_lr() const { return lr; }
   void set_lr(double rate) { lr = rate; }
+  template <typename T>
+  requires(!std::same_as<T, OptimizerGroup>) explicit operator T&() {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "static_cast<AdamOptions&>(group.options()).lr(1e-5): write group.lr = 1e-5, or "
+                  "group.options().set_lr(1e-5)");
+  }
 };
 
 /// zero_grad({.set_to_none = false})
@@ -127,6 +147,9 @@ struct ZeroGradOptions {
   ByName by_name = {};
   bool set_to_none = true;
 };
+
+/// Argument of step(closure).
+using LossClosure = std::function<Variable()>;
 
 class Optimizer {
  public:
@@ -141,10 +164,10 @@ class Optimizer {
 
   /// Updates every parameter that has a gradient, once. Not recorded. Frozen parameters have none
   /// and keep their values.
-  void step();
+  virtual void step();
   /// Calls the closure, which clears the gradients, computes the loss, calls backward() and returns
-  /// the loss; then steps. Returns the loss.
-  virtual Variable step(const std::function<Variable()>& closure);
+  /// the loss; then steps. Returns the loss. An empty closure is not called.
+  virtual Variable step(LossClosure closure);
   /// Clears the gradients; or fills them with zeros, if not `set_to_none`.
   void zero_grad(bool set_to_none = true) const;
   void zero_grad(ZeroGradOptions options) const { zero_grad(options.set_to_none); }
@@ -161,8 +184,8 @@ class Optimizer {
   void set_weight_decay(int64_t group, double weight_decay);
   double weight_decay(int64_t group = 0) const;
   /// The groups, to read and to set: `for (auto& group : optimizer.param_groups()) group.lr *=
-  /// 0.1;`
-  std::vector<OptimizerGroup> param_groups();
+  /// 0.1;`. Owned by the optimizer, until it is moved or a group is added.
+  std::vector<OptimizerGroup>& param_groups();
   int64_t group_count() const { return int64_t(groups_.size()); }
   const std::string& kind() const { return kind_; }
   /// Never that of another optimizer, also when this one is destroyed.
@@ -175,6 +198,11 @@ class Optimizer {
   std::vector<Tensor> state() const;
   /// Throws ArgumentError, and changes nothing, unless `state` fits the parameters.
   virtual void load_state_dict(const TensorMap& state);
+  template <std::same_as<Tensor> T>
+  void load_state_dict(const T&) {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "load_state_dict(run[\"adam\"]): write load_state_dict(part_of(run, \"adam\"))");
+  }
 
  protected:
   struct Slot {
@@ -201,6 +229,10 @@ class Optimizer {
   /// rate or decay. `options` names the options, besides these two, that a group may have.
   Optimizer(std::string_view kind, Params params, double lr, double weight_decay,
             std::initializer_list<std::string_view> options = {});
+  /// For a class that overrides step(), which reads param_groups() and writes the parameters under
+  /// NoGrad. State kept by the class is not in state_dict(); CustomOptimizer (optim/custom.h) keeps
+  /// state, resumes it, and can be captured.
+  explicit Optimizer(Params params, double lr = 1e-3, double weight_decay = 0.0);
   /// Throws ArgumentError for options of a group out of range. Constructors of derived classes call
   /// check_groups(), which calls it for every group.
   virtual void check_group(const Group&) const {}
@@ -213,11 +245,11 @@ class Optimizer {
     std::string name;
     std::optional<double> initial = 0.0;
   };
-  virtual std::vector<StateInfo> state_info(const Group& group) const = 0;
+  virtual std::vector<StateInfo> state_info(const Group& group) const;
   /// Overwrites parameters of the group and their state, unless the guard forbids it. Makes one
   /// kernel call, whose arguments hold everything that changes from step to step (learning rate,
-  /// step numbers, guard).
-  virtual void update(const Group& group, const ParamUpdates& params, const StepGuard& guard) = 0;
+  /// step numbers, guard). The default throws ArgumentError: the class overrides step() instead.
+  virtual void update(const Group& group, const ParamUpdates& params, const StepGuard& guard);
   /// Whether a gradient kept as rows (core/autograd/sparse_gradient.h) updates these rows alone.
   /// Otherwise it becomes dense.
   virtual bool updates_rows(const Group&) const { return false; }
@@ -259,8 +291,9 @@ class Optimizer {
   uint64_t id_;
   double lr_, weight_decay_;  // of groups that have none of their own
   mutable std::vector<Group> groups_;
-  mutable Tensor skipped_;            // on the device: steps skipped since the last settle()
-  mutable bool has_guarded_ = false;  // steps were made that may have been skipped
+  std::vector<OptimizerGroup> views_;  // what param_groups() returned; may be shorter than groups_
+  mutable Tensor skipped_;             // on the device: steps skipped since the last settle()
+  mutable bool has_guarded_ = false;   // steps were made that may have been skipped
 };
 
 /// First constructor argument of schedulers: an optimizer, and the line of the program that names

@@ -2,6 +2,7 @@
 // step is one fused kernel per parameter. The state of 16-bit parameters is float32.
 #pragma once
 
+#include <tuple>
 #include <utility>
 
 #include "optim/optimizer.h"
@@ -37,6 +38,8 @@ struct Setting {
 struct Betas : std::pair<double, double> {
   constexpr Betas(double beta1, double beta2) : pair(beta1, beta2) {}
   constexpr Betas(std::pair<double, double> both) : pair(both) {}
+  constexpr Betas(std::tuple<double, double> both)  // libtorch: std::make_tuple(0.5, 0.999)
+      : pair(std::get<0>(both), std::get<1>(both)) {}
   template <typename T = double>
   auto operator()(std::pair<T, T>) const {
     static_assert(detail::refuse_chain<T>());

@@ -90,7 +90,7 @@ class AveragedModel : public nn::Model<AveragedModel<M>> {
   }
   template <typename... Xs>
   requires(!(std::same_as<Xs, Where> || ...)) auto forward(const Xs&... xs) const {
-    return module(xs...);
+    return const_cast<M&>(module)(xs...);  // forward of a user's model may lack const
   }
   /// Adds the parameters of a model with the same members; the first call copies them.
   void update_parameters(const nn::Module& model) {
