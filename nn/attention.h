@@ -7,6 +7,7 @@
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/refused_nullptr.h"
 #include "ops/attention.h"
 
 namespace tapegrad::nn {
@@ -74,6 +75,8 @@ requires(I < 2) Variable get(const AttentionOutput& y) {
 class MultiheadAttention final : public Model<MultiheadAttention> {
  public:
   static constexpr std::string_view kName = "MultiheadAttention";
+  template <std::same_as<std::nullptr_t> T>
+  explicit MultiheadAttention(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
   explicit MultiheadAttention(MultiheadAttentionOptions options);
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout = 0.0,
                      Where where = Where::current());
@@ -130,6 +133,8 @@ struct TransformerEncoderLayerOptions {
 class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
  public:
   static constexpr std::string_view kName = "TransformerEncoderLayer";
+  template <std::same_as<std::nullptr_t> T>
+  explicit TransformerEncoderLayer(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
   explicit TransformerEncoderLayer(TransformerEncoderLayerOptions options);
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
                           double dropout = 0.1);
@@ -175,6 +180,8 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
 class TransformerEncoder final : public Model<TransformerEncoder> {
  public:
   static constexpr std::string_view kName = "TransformerEncoder";
+  template <std::same_as<std::nullptr_t> T>
+  explicit TransformerEncoder(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
   TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
                      std::optional<LayerNorm> norm = {});
 

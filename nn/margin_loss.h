@@ -11,8 +11,12 @@
 
 namespace tapegrad::nn {
 
+using TripletMarginOp = Variable (*)(const Variable& anchor, const Variable& positive,
+                                     const Variable& negative, TripletMarginOptions options,
+                                     Where where);
 struct TripletMarginLoss final
-    : Function3<TripletMarginLoss, triplet_margin_loss, TripletMarginOptions> {
+    : Function3<TripletMarginLoss, static_cast<TripletMarginOp>(triplet_margin_loss),
+                TripletMarginOptions> {
   explicit TripletMarginLoss(TripletMarginOptions options = {});
   explicit TripletMarginLoss(double margin, double p = 2.0);
 };

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "nn/module.h"
+#include "nn/refused_nullptr.h"
 
 namespace tapegrad::nn {
 
@@ -66,6 +67,8 @@ class BatchNorm : public Model<Self> {
 class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
  public:
   static constexpr std::string_view kName = "BatchNorm1d";
+  template <std::same_as<std::nullptr_t> T>
+  explicit BatchNorm1d(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
   explicit BatchNorm1d(BatchNormOptions options = {});
   BatchNorm1d(int64_t num_features, BatchNormOptions options)
       : BatchNorm1d(detail::with_features(num_features, options)) {}
@@ -79,6 +82,8 @@ class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
 class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
  public:
   static constexpr std::string_view kName = "BatchNorm2d";
+  template <std::same_as<std::nullptr_t> T>
+  explicit BatchNorm2d(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
   explicit BatchNorm2d(BatchNormOptions options = {});
   BatchNorm2d(int64_t num_features, BatchNormOptions options)
       : BatchNorm2d(detail::with_features(num_features, options)) {}
@@ -155,6 +160,8 @@ struct GroupNormOptions {
 class GroupNorm final : public Model<GroupNorm> {
  public:
   static constexpr std::string_view kName = "GroupNorm";
+  template <std::same_as<std::nullptr_t> T>
+  explicit GroupNorm(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
   explicit GroupNorm(GroupNormOptions options, Where where = Where::current());
   /// GroupNorm(8, 64, {.affine = false}): both sizes, and options by name.
   GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options,
@@ -230,6 +237,8 @@ struct LayerNormOptions {
 class LayerNorm final : public Model<LayerNorm> {
  public:
   static constexpr std::string_view kName = "LayerNorm";
+  template <std::same_as<std::nullptr_t> T>
+  explicit LayerNorm(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
   explicit LayerNorm(LayerNormOptions options, Where where = Where::current());
   /// A template, so that `LayerNorm({{64}, 1e-6})` means the options.
   template <std::integral Int>

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "nn/module.h"
+#include "nn/refused_nullptr.h"
 #include "ops/subscript.h"
 
 namespace tapegrad::nn {
@@ -52,6 +53,9 @@ class AnyModule {
   Variable operator()(const Variable& x, Where where = Where::current()) const {
     return (**this).call(x, where);
   }
+  Variable forward(const Variable& x, Where where = Where::current()) const {
+    return (*this)(x, where);
+  }
   /// Layers of several arguments are called by their type.
   template <tapegrad::detail::NotWhere... Xs>
   requires(sizeof...(Xs) > 1) auto operator()(const Xs&...) const {
@@ -66,6 +70,10 @@ class AnyModule {
   template <std::derived_from<Module> M>
   M& as() const {
     return (**this).template as<M>();
+  }
+  template <std::derived_from<Module> M>
+  M& get() const {
+    return as<M>();
   }
 
  private:
@@ -96,6 +104,7 @@ struct ListOf : std::vector<T> {
     return this->data()[detail::place_in_list(int64_t(index), this->size())];
   }
   ListOf* operator->() { return this; }  // as that of Model
+  ListOf& operator*() { return *this; }
 };
 /// Members of a model: `nn::ModuleList blocks{nn::Linear(4, 4), nn::ReLU()};`, named "blocks.0" ...
 /// by `m("blocks", blocks)`.
@@ -113,11 +122,43 @@ struct ModuleDict : std::map<std::string, AnyModule> {
   /// Of all modules, each once.
   std::vector<Variable> parameters() const;
   const AnyModule& operator[](const std::string& key) const { return at(key); }
+  ModuleDict* operator->() { return this; }
 };
+namespace detail {
+/// The variable, or a parameter with its values if it is a float that requires no gradient.
+inline Variable as_parameter(const Variable& x) {
+  return !x.defined() || x.requires_grad() || !is_float(x.dtype()) ? x : Parameter(x);
+}
+}  // namespace detail
+/// A tensor that requires no gradient becomes a parameter that is trained, as in PyTorch:
+/// `nn::ParameterList scales{ones({3})};`. To freeze one, call requires_grad_(false) of the
+/// element.
 struct ParameterList : ListOf<Variable> {
-  using ListOf<Variable>::ListOf;
+  ParameterList() = default;
+  ParameterList(const std::vector<Variable>& parts) {
+    for (const Variable& part : parts) push_back(part);
+  }
+  ParameterList(std::initializer_list<Variable> parts)
+      : ParameterList(std::vector<Variable>(parts)) {}
+  void append(const Variable& part) { push_back(part); }
+  void push_back(const Variable& part) { ListOf<Variable>::push_back(detail::as_parameter(part)); }
+  ParameterList* operator->() { return this; }
+  ParameterList& operator*() { return *this; }
 };
-using ParameterDict = std::map<std::string, Variable>;
+/// As ParameterList. A variable that is assigned, dict["a"] = x, is kept as it is.
+struct ParameterDict : std::map<std::string, Variable> {
+  ParameterDict() = default;
+  ParameterDict(std::initializer_list<std::pair<const std::string, Variable>> parts) {
+    for (const auto& part : parts) insert(part);
+  }
+  void insert(const std::string& key, const Variable& parameter) {
+    (*this)[key] = detail::as_parameter(parameter);
+  }
+  void insert(const std::pair<const std::string, Variable>& part) {
+    insert(part.first, part.second);
+  }
+  ParameterDict* operator->() { return this; }
+};
 
 /// A shape, or none: {1, 28, 28}.
 struct InputShape : std::optional<Shape> {
@@ -137,6 +178,8 @@ struct NamedLayer {
 class Sequential final : public Model<Sequential> {
  public:
   static constexpr std::string_view kName = "Sequential";
+  template <std::same_as<std::nullptr_t> T>
+  explicit Sequential(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
   Sequential() = default;
   Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options = {});
   explicit Sequential(std::vector<AnyModule> layers, SequentialOptions options = {});
@@ -162,6 +205,13 @@ class Sequential final : public Model<Sequential> {
   Module& operator[](int64_t index) const;
   /// Some of the layers, which both hold: features[Slice(0, 10)]. Named by their new positions.
   Sequential operator[](const Slice& slice) const;
+  /// libtorch's net->at<nn::Linear>(0). Throws ArgumentError for a layer of another type.
+  template <std::derived_from<Module> M>
+  M& at(int64_t index) const {
+    return (*this)[index].as<M>();
+  }
+  Sequential& operator*() { return *this; }
+  const Sequential& operator*() const { return *this; }
   /// `for (auto& layer : net) x = layer(x);`
   const AnyModule* begin() const { return layers_.data(); }
   const AnyModule* end() const { return layers_.data() + layers_.size(); }
