@@ -40,6 +40,7 @@
 #include "dist/world.h"
 #include "io/numpy_file.h"
 #include "io/safetensors.h"
+#include "io/text_table.h"
 #include "nn/activation.h"
 #include "nn/adaptive_softmax.h"
 #include "nn/attention.h"

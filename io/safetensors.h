@@ -99,6 +99,11 @@ template <HasState M>
 void save(const M& model, const std::string& path, SaveOptions options = {}) {
   save(path, TensorMap(model.state_dict()), std::move(options));
 }
+/// libtorch's model behind a pointer: auto net = std::make_shared<Net>().
+template <HasState M>
+void save(const std::shared_ptr<M>& model, const std::string& path, SaveOptions options = {}) {
+  save(path, *model, std::move(options));
+}
 void save(const TensorMap& tensors, const std::string& path, SaveOptions options = {});
 
 /// Returns the tensors of a file, on the CPU. Throws IoError if it cannot be read; FormatError,
@@ -120,6 +125,10 @@ void load(const std::string& path, M& model) {
 template <HasState M>
 void load(M& model, const std::string& path) {
   load(path, model);
+}
+template <HasState M>
+void load(const std::shared_ptr<M>& model, const std::string& path) {
+  load(path, *model);
 }
 
 }  // namespace tapegrad
