@@ -9,11 +9,13 @@
 #include "ops/attention.h"
 #include "ops/binary.h"
 #include "ops/composed.h"
+#include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/distance.h"
 #include "ops/index.h"
 #include "ops/linalg.h"
 #include "ops/linalg_composed.h"
+#include "ops/margin_loss.h"
 #include "ops/matmul.h"
 #include "ops/noise.h"
 #include "ops/numeric.h"
@@ -270,7 +272,31 @@ void from_numpy(const auto&...) {
   static_assert(detail::kNever<V>, "type from_blob(pointer, shape) or tensor(values, shape)");
 }
 
+/// libtorch's form with chained options: from_blob(data, {2, 3}, torch::dtype(torch::kInt)).
+/// Throws DTypeError for another dtype than that of the elements, ArgumentError for another device
+/// than the CPU.
+template <typename T, std::derived_from<TensorOptions> O>
+Variable from_blob(T* data, const Shape& shape, const O& options) {
+  const TensorOptions& of = options;
+  if (of.device && *of.device != cpu)
+    fail<ArgumentError>("from_blob: wraps memory of the CPU; write from_blob(data, shape).to(",
+                        *of.device, ")");
+  const DType dtype = of.dtype ? *of.dtype : DType(f32);
+  Variable x = from_blob(data, shape, dtype);
+  return of.requires_grad ? x.requires_grad_() : x;
+}
+
 /// PyTorch's options by position.
+template <typename N>
+requires std::is_arithmetic_v<N>
+inline Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
+                                    const Variable& negative, N margin, double p = 2.0,
+                                    double eps = 1e-6, bool swap = false,
+                                    Reduction reduction = Reduction::kMean,
+                                    Where where = Where::current()) {
+  return triplet_margin_loss(anchor, positive, negative,
+                             TripletMarginOptions{double(margin), p, eps, swap, reduction}, where);
+}
 inline Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                              const Variable& value, const Variable& attn_mask,
                                              double dropout_p, bool is_causal = false,

@@ -151,4 +151,7 @@ Callback per_epoch(optim::ReduceLROnPlateau& schedule, const std::string& monito
 Callback log_csv(const std::string& path);
 Callback log_jsonl(const std::string& path);
 
+/// Keras's names: callbacks::EarlyStopping, callbacks::ModelCheckpoint.
+namespace callbacks = ::tapegrad;
+
 }  // namespace tapegrad

@@ -20,6 +20,7 @@
 // parts.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <optional>
 #include <string>
@@ -121,6 +122,26 @@ History fit(nn::Module& model, const Variable& x, const Variable& y, const Optim
 inline History fit(nn::Module& model, const Variable& x, const Variable& y,
                    optim::Optimizer& optimizer, FitOptions options = {}) {
   return fit(model, x, y, Optimizers{&optimizer}, std::move(options));
+}
+
+/// With the loss behind the optimizer: fit(model, x, y, adam, nn::MSELoss(), {.epochs = 5}).
+template <std::convertible_to<LossFn> Loss>
+History fit(nn::Module& model, const Variable& x, const Variable& y, optim::Optimizer& optimizer,
+            Loss loss, FitOptions options = {}) {
+  options.loss = std::move(loss);
+  return fit(model, x, y, Optimizers{&optimizer}, std::move(options));
+}
+template <std::convertible_to<LossFn> Loss>
+History fit(nn::Module& model, DataLoader& data, optim::Optimizer& optimizer, Loss loss,
+            FitOptions options = {}) {
+  options.loss = std::move(loss);
+  return fit(model, data, Optimizers{&optimizer}, std::move(options));
+}
+template <typename... More>
+requires(sizeof...(More) > 0) void fit(nn::Module&, optim::Optimizer&, const More&...) {
+  static_assert(detail::kNever<More...>,
+                "fit(model, optimizer, ...): the data is before the optimizer: fit(model, loader, "
+                "optimizer, {.epochs = 5}), or fit(model, x, y, optimizer, {.epochs = 5})");
 }
 
 /// With a sharded optimizer (dist/sharded_optimizer.h), whose state is divided by the ranks of

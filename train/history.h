@@ -35,6 +35,9 @@ struct EpochResult {
   /// Returns one of values(), or the lr or the seconds. Throws ArgumentError, which lists the
   /// names, for an unknown name.
   double value(const std::string& name) const;
+  /// value(), as Keras's logs["val_loss"].
+  double operator[](const std::string& name) const { return value(name); }
+  double at(const std::string& name) const { return value(name); }
 };
 
 struct History {

@@ -139,3 +139,14 @@ std::unique_ptr<DataLoader> make_data_loader(D dataset, N batch_size) {
 }
 
 }  // namespace tapegrad::torch::data
+
+// PyTorch's torch.utils.data: data::DataLoader, data::TensorDataset, data::random_split. Dataset
+// and Example are the library's (data/dataset.h), and the rest is libtorch's.
+namespace tapegrad::data {
+using ::tapegrad::Dataset;
+using ::tapegrad::Example;
+using namespace ::tapegrad::torch::data;
+}  // namespace tapegrad::data
+namespace tapegrad::utils {
+namespace data = ::tapegrad::data;
+}  // namespace tapegrad::utils

@@ -10,6 +10,7 @@
 // ours `tapegrad::torch`.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "core/base/chained.h"
 #include "core/cuda.h"
 #include "core/tape/autocast.h"
+#include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
@@ -27,9 +29,11 @@
 #include "nn/margin_loss.h"
 #include "nn/norm.h"
 #include "nn/recurrent.h"
+#include "nn/transformer.h"
 #include "ops/create.h"
 #include "ops/distance.h"
 #include "ops/loss.h"
+#include "ops/names.h"
 #include "ops/noise.h"
 #include "ops/norm.h"
 #include "ops/resample.h"
@@ -38,6 +42,7 @@
 #include "optim/lbfgs.h"
 #include "optim/optimizers.h"
 #include "train/libtorch_data.h"
+#include "train/libtorch_functional.h"
 
 namespace tapegrad::torch {
 
@@ -62,6 +67,10 @@ struct Scalar : Number {
 };
 
 using autocast = Autocast;
+// In Python, `with torch.no_grad():`; here `torch::no_grad guard;`.
+using enable_grad = EnableGrad;
+using inference_mode = InferenceMode;
+using no_grad = NoGrad;
 namespace utils {
 namespace data = ::tapegrad::torch::data;
 namespace checkpoint {
@@ -139,16 +148,25 @@ using DropoutOptions = Chained<plain::DropoutOptions, &plain::DropoutOptions::p>
 using Dropout2dOptions = DropoutOptions;
 using LeakyReLUOptions = Chained<plain::LeakyReLUOptions>;
 using ELUOptions = Chained<plain::ELUOptions>;
+/// torch::nn::Functional(torch::relu)
+inline plain::Lambda Functional(Variable (*function)(Variable, Where)) {
+  return plain::Lambda([function](const Variable& x) { return function(x, Where::current()); });
+}
+inline plain::Lambda Functional(std::function<Variable(const Variable&)> function) {
+  return plain::Lambda(std::move(function));
+}
+using TransformerOptions = Chained<plain::TransformerOptions, &plain::TransformerOptions::d_model,
+                                   &plain::TransformerOptions::nhead>;
 using UpsampleOptions = Chained<InterpolateOptions>;
 using CrossEntropyLossOptions = Chained<CrossEntropyOptions>;
 using NLLLossOptions = Chained<NllLossOptions>;
 using BCELossOptions = Chained<BCEOptions>;
 using BCEWithLogitsLossOptions = Chained<BceWithLogitsOptions>;
-using MSELossOptions = Chained<LossOptions>;
-using L1LossOptions = Chained<LossOptions>;
-using SmoothL1LossOptions = Chained<SmoothL1Options>;
-using HuberLossOptions = Chained<HuberOptions>;
-using KLDivLossOptions = Chained<KLDivOptions>;
+using MSELossOptions = Chained<LossOptions, &LossOptions::reduction>;
+using L1LossOptions = MSELossOptions;
+using SmoothL1LossOptions = Chained<SmoothL1Options, &SmoothL1Options::reduction>;
+using HuberLossOptions = Chained<HuberOptions, &HuberOptions::reduction>;
+using KLDivLossOptions = Chained<KLDivOptions, &KLDivOptions::reduction>;
 using CTCLossOptions = Chained<CtcLossOptions>;
 using TripletMarginLossOptions = Chained<TripletMarginOptions>;
 
@@ -251,19 +269,30 @@ using torch::nn::AvgPool1dOptions;
 using torch::nn::AvgPool2dOptions;
 using torch::nn::BatchNorm1dOptions;
 using torch::nn::BatchNorm2dOptions;
+using torch::nn::BCELossOptions;
+using torch::nn::BCEWithLogitsLossOptions;
 using torch::nn::Conv1dOptions;
 using torch::nn::Conv2dOptions;
 using torch::nn::Conv3dOptions;
 using torch::nn::ConvTranspose1dOptions;
 using torch::nn::ConvTranspose2dOptions;
+using torch::nn::CrossEntropyLossOptions;
+using torch::nn::CTCLossOptions;
 using torch::nn::EmbeddingOptions;
 using torch::nn::GRUOptions;
+using torch::nn::HuberLossOptions;
 using torch::nn::InstanceNorm2dOptions;
+using torch::nn::KLDivLossOptions;
+using torch::nn::L1LossOptions;
 using torch::nn::LinearOptions;
 using torch::nn::LSTMOptions;
 using torch::nn::MaxPool1dOptions;
 using torch::nn::MaxPool2dOptions;
+using torch::nn::MSELossOptions;
+using torch::nn::NLLLossOptions;
 using torch::nn::RNNOptions;
+using torch::nn::SmoothL1LossOptions;
+using torch::nn::TripletMarginLossOptions;
 }  // namespace tapegrad::nn
 
 namespace tapegrad::c10 {

@@ -215,6 +215,14 @@ struct Chained : Plain {
     return P::max_iter = std::move(set), *this;
   }
   template <typename P = Plain>
+  Chained& max_val(decltype(P::max_val) set) {
+    return P::max_val = std::move(set), *this;
+  }
+  template <typename P = Plain>
+  Chained& min_val(decltype(P::min_val) set) {
+    return P::min_val = std::move(set), *this;
+  }
+  template <typename P = Plain>
   Chained& mode(decltype(P::mode) set) {
     return P::mode = std::move(set), *this;
   }
@@ -239,8 +247,20 @@ struct Chained : Plain {
     return P::norm_first = std::move(set), *this;
   }
   template <typename P = Plain>
+  Chained& num_decoder_layers(decltype(P::num_decoder_layers) set) {
+    return P::num_decoder_layers = std::move(set), *this;
+  }
+  template <typename P = Plain>
+  Chained& num_encoder_layers(decltype(P::num_encoder_layers) set) {
+    return P::num_encoder_layers = std::move(set), *this;
+  }
+  template <typename P = Plain>
   Chained& num_layers(decltype(P::num_layers) set) {
     return P::num_layers = std::move(set), *this;
+  }
+  template <typename P = Plain>
+  Chained& offsets(decltype(P::offsets) set) {
+    return P::offsets = std::move(set), *this;
   }
   template <typename P = Plain>
   Chained& output_padding(decltype(P::output_padding) set) {
@@ -263,6 +283,10 @@ struct Chained : Plain {
     return P::padding_mode = std::move(set), *this;
   }
   template <typename P = Plain>
+  Chained& per_sample_weights(decltype(P::per_sample_weights) set) {
+    return P::per_sample_weights = std::move(set), *this;
+  }
+  template <typename P = Plain>
   Chained& pos_weight(decltype(P::pos_weight) set) {
     return P::pos_weight = std::move(set), *this;
   }
@@ -273,6 +297,10 @@ struct Chained : Plain {
   template <typename P = Plain>
   Chained& rho(decltype(P::rho) set) {
     return P::rho = std::move(set), *this;
+  }
+  template <typename P = Plain>
+  Chained& sampler(decltype(P::sampler) set) {
+    return P::sampler = std::move(set), *this;
   }
   template <typename P = Plain>
   Chained& scale_factor(decltype(P::scale_factor) set) {
@@ -303,6 +331,10 @@ struct Chained : Plain {
     return P::tau = std::move(set), *this;
   }
   template <typename P = Plain>
+  Chained& threshold(decltype(P::threshold) set) {
+    return P::threshold = std::move(set), *this;
+  }
+  template <typename P = Plain>
   Chained& tolerance_change(decltype(P::tolerance_change) set) {
     return P::tolerance_change = std::move(set), *this;
   }
@@ -313,6 +345,10 @@ struct Chained : Plain {
   template <typename P = Plain>
   Chained& track_running_stats(decltype(P::track_running_stats) set) {
     return P::track_running_stats = std::move(set), *this;
+  }
+  template <typename P = Plain>
+  Chained& training(decltype(P::training) set) {
+    return P::training = std::move(set), *this;
   }
   template <typename P = Plain>
   Chained& value(decltype(P::value) set) {

@@ -1,4 +1,5 @@
 // Rows for metrics, callbacks, averages of weights, histories, splits and files of data.
+#include <fstream>
 #include <sstream>
 
 #include "data/item_loader.h"
@@ -7,6 +8,7 @@
 #include "data/npz.h"
 #include "data/split.h"
 #include "io/numpy_file.h"
+#include "io/text_table.h"
 #include "nn/activation.h"
 #include "nn/linear.h"
 #include "nn/sequential.h"
@@ -159,7 +161,8 @@ void add_callback_rows(Table& table) {
     run({}, {.checkpoint = (dir / checkpoint).string(), .checkpoint_steps = accumulate});
   });
   table.add(
-      "EpochResult::value EpochResult::values History::save_csv History::save_jsonl "
+      "EpochResult::value EpochResult::at EpochResult::values History::save_csv "
+      "History::save_jsonl "
       "History::state_dict History::load_state_dict History::series",
       [](const std::string& name, const TensorMap& state) {
         History history;
@@ -289,6 +292,16 @@ void add_fit_rows(Table& table) {
     save_npy(path, x);
     load_npy(path);
   });
+  table.add(
+      "loadtxt read_csv", [](const std::string& text, int64_t skip, int64_t column, DType dtype) {
+        const TempDir dir;
+        const std::string path = (dir / "table.csv").string();
+        std::ofstream(path) << "1, 2, " << text << "\n" << text << ",-3e400,nan\n" << '\0';
+        attempt([&] { loadtxt(path, {.delimiter = ",", .skiprows = skip, .usecols = {column}}); },
+                [&] { loadtxt(path, {.dtype = dtype, .comments = text, .delimiter = text}); },
+                [&] { loadtxt(path, {.dtype = dtype, .delimiter = ","}); });
+        loadtxt(path);
+      });
   table.add("write_npz", [](const Variable& x, const std::string& name) {
     const TempDir dir;
     const std::string path = (dir / "x.npz").string();

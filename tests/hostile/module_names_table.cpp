@@ -2,6 +2,7 @@
 #include "data/item_loader.h"
 #include "data/sampler.h"
 #include "data/split.h"
+#include "nn/activation.h"
 #include "nn/conv.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
@@ -73,6 +74,18 @@ void add_module_rows(Table& table) {
               const nn::Conv2d conv({.in_channels = in, .out_channels = out, .kernel_size = 2});
               conv.in_channels(), conv.out_channels();
             });
+  table.add(
+      "Sequential::at AnyModule::forward AnyModule::get ParameterDict::ParameterDict "
+      "ParameterDict::insert ParameterList::ParameterList ParameterList::push_back",
+      [](const Variable& x, int64_t index, const std::string& key) {
+        const nn::Sequential net(nn::Linear(3, 3), nn::ReLU());
+        attempt([&] { net.at<nn::Linear>(index); }, [&] { nn::AnyModule().forward(x); },
+                [&] { nn::AnyModule().get<nn::ReLU>(); });
+        nn::ParameterDict scales;
+        scales.insert(key, x), scales.insert({key + "2", x});
+        nn::ParameterDict({{key, x}}), nn::ParameterList({x, x}).push_back(x);
+        nn::AnyModule(nn::Linear(3, 3)).forward(x);
+      });
   table.add("KLDivReduction::KLDivReduction",
             [](const Variable& x, const Variable& t, const std::string& reduction) {
               nn::KLDivLoss({.reduction = std::string_view(reduction)})(x, t);
