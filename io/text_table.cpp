@@ -50,9 +50,7 @@ class TableReader {
     if (rows_++ == 0) count_ = fields_.size();
     if (fields_.size() != count_)
       fail<FormatError>(path_, ", line ", line_, ": ", fields_.size(),
-                        " numbers, where the first "
-                        "row has ",
-                        count_);
+                        " numbers; the first row has ", count_);
     if (options_.usecols.empty())
       for (const std::string_view field : fields_) values_.push_back(number(field));
     for (const int64_t column : options_.usecols) {
@@ -90,10 +88,8 @@ class TableReader {
                         hint(field, line_));
     constexpr double kMost = 9007199254740992.0;  // 2^53
     if (!is_float(options_.dtype) && !(value == std::trunc(value) && std::abs(value) < kMost))
-      fail<FormatError>(path_, ", line ", line_, ": \"", field,
-                        "\" is not a whole number below "
-                        "2^53, which ",
-                        options_.dtype, " asks for");
+      fail<FormatError>(path_, ", line ", line_, ": for ", options_.dtype,
+                        ", whole numbers below 2^53 are wanted, not \"", field, '"');
     return value;
   }
   std::string hint(std::string_view field, int64_t line) const {

@@ -24,9 +24,9 @@ struct LoadTextOptions {
 /// Reads a table of numbers, [rows, columns], as numpy.loadtxt does: empty lines are left out, and
 /// a single row or column gives one dimension. Spaces around a number and quotes around it are
 /// ignored. Throws IoError if the file cannot be read; FormatError, which names the line and the
-/// text, for a field that is not a number, or not a
-/// whole number if the dtype is one of integers, for rows of different lengths and for a file
-/// without numbers; ArgumentError for a column that does not exist.
+/// text, for a field that is not a number, or not a whole number if the dtype is one of integers,
+/// for rows of different lengths and for a file without numbers; ArgumentError for a column that
+/// does not exist.
 Variable loadtxt(const std::string& path, const LoadTextOptions& options = {});
 
 /// pandas.read_csv() makes columns of different types.

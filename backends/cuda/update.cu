@@ -36,14 +36,16 @@ struct Numbers {
 };
 
 /// Least number of blocks on a multiprocessor; 0: none. Without a number, ptxas spills registers of
-/// some updates of doubles to have room for more blocks.
-template <typename Update>
+/// RAdam and of some updates of doubles to have room for more blocks.
+template <typename Formula, typename Update>
 [[maybe_unused]] inline constexpr int kUpdateBlocks =
-    std::is_same_v<decltype(Update::p), double*> ? 1 : 0;
+    std::is_same_v<decltype(Update::p), double*> || std::is_same_v<Formula, formulas::Radam<float>>
+        ? 1
+        : 0;
 
 /// live: the address at which a graph finds the numbers; null: the numbers are `given`.
 template <typename Formula, typename Update, typename Step>
-__global__ void __launch_bounds__(kThreads, kUpdateBlocks<Update>)
+__global__ void __launch_bounds__(kThreads, kUpdateBlocks<Formula, Update>)
     update_kernel(Batch<Update> batch, Numbers<Step> given, const Numbers<Step>* live,
                   const bool* found_inf, const int64_t* skipped) {
   if (found_inf != nullptr && *found_inf) return;
