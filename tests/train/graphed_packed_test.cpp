@@ -1,5 +1,5 @@
-// Segments of captured steps whose values have a packed layout, as those of convolutional networks:
-// they give the bits of separate kernels.
+// Captured steps whose values have a packed layout, as those of convolutional networks, give the
+// bits of separate kernels.
 #include <random>
 
 #include "ops/activation.h"
@@ -24,12 +24,6 @@ namespace {
 using Variables = std::vector<Variable>;
 
 Variable leaf(const Variable& x) { return x.detach().requires_grad_(); }
-
-/// Whether convolutions give packed results here.
-bool packs() {
-  const Variable y = conv2d(randn({4, 16, 32, 32}), randn({16, 16, 3, 3}), {}, {.padding = 1});
-  return y.value().storage().is_packed();
-}
 
 /// Parameters of a convolution of 3 x 3 and of the batch norm behind it.
 struct Block {
@@ -58,37 +52,17 @@ Variables residual_step(const Block& block, const Variable& input, bool training
   return {loss, y, x.grad(), weight.grad(), scale.grad(), shift.grad()};
 }
 
-TEST(PackedSegment, BatchNormJoinsActivationAndResidual) {
-  const bool is_packed = packs();
+TEST(CapturedPackedLayouts, ResidualBlocksHaveTheBitsOfSeparateKernels) {
   for (const DType dtype : {f32, f64, bf16})
     for (const int64_t channels : {16, 24, 7})
       for (const bool training : {true, false}) {
         if (dtype != f32 && channels == 24) continue;
         SCOPED_TRACE(std::to_string(channels) + " channels of " + std::string(name(dtype)));
         const Block block(channels, dtype);
-        const bool joins = is_packed && dtype == f32 && channels % 16 == 0;
         expect_same_bits(
             [&](GraphedStep::Inputs in) { return residual_step(block, in[0], training); },
-            {randn({2, channels, 40, 40}).to(dtype)}, joins ? "in a packed layout" : "");
+            {randn({2, channels, 40, 40}).to(dtype)});
       }
-}
-
-TEST(PackedSegment, BatchNormReadsOnceAndWritesOnce) {
-  if (!packs()) GTEST_SKIP() << "convolutions give no packed results";
-  const Block block(16, f32);
-  const Variable x = randn({4, 16, 40, 40});
-  GraphedStep step(
-      [&] {
-        const Variable first = conv2d(x, block.weight, {}, {.padding = 1});
-        const Variable y =
-            batch_norm(first, block.mean, block.var, block.scale, block.shift, {.training = true});
-        return conv2d(relu(y + first), block.weight, {}, {.padding = 1});
-      },
-      {}, {.warmup = 1});
-  step(), step();
-  ASSERT_TRUE(step.is_graphed()) << step.reason();
-  expect_contains(step.explain(), "3 calls");
-  expect_contains(step.explain(), "batch_norm at ");
 }
 
 /// A network of convolutions with elementwise ops between them, drawn with the seed.
@@ -161,7 +135,7 @@ class DrawnNetwork {
   Variable gate_;
 };
 
-TEST(PackedSegment, DrawnNetworksHaveTheBitsOfSeparateKernels) {
+TEST(CapturedPackedLayouts, DrawnNetworksHaveTheBitsOfSeparateKernels) {
   constexpr int64_t kChannels[] = {16, 32, 24, 9};
   for (uint64_t seed = 1; seed <= 24; ++seed) {
     const DType dtype = seed % 12 == 5 ? f64 : seed % 12 == 9 ? bf16 : f32;

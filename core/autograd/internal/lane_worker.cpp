@@ -26,7 +26,6 @@ int64_t block_of(const Buffers& buffers, const LaneAnswer& lanes) {
 LaneAnswer LaneWorker::lanes_of(const std::vector<StepCall>& calls, const StepGroup& group,
                                 const Buffers& buffers) {
   LaneAnswer all;
-  if (group.packing) return all;
   for (const size_t number : group.calls) {
     RecordedCall& call = *calls[number].call;
     const bool is_divided = call.parts() != Parts::kElements;

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/autograd/internal/memory_plan.h"
-#include "core/autograd/internal/observed_layouts.h"
 #include "core/autograd/internal/repetition_plan.h"
 #include "core/base/allocator.h"
 #include "core/base/error.h"
@@ -311,6 +310,19 @@ void RecordedStep::run(StepCall& step) const {
   }
 }
 
+/// Runs a call and writes to it what it did with packed storages.
+void RecordedStep::observe_layouts(StepCall& step) const {
+  step.packed.clear();
+  each_tensor(*step.call, [&](Tensor& x, bool) {
+    if (x.storage().is_packed()) step.packed.push_back(&x.storage());
+  });
+  run(step);
+  step.unpacks.clear();
+  for (const TensorStorage* storage : step.packed)
+    if (!storage->is_packed()) step.unpacks.push_back(storage);
+  step.takes_packed = step.unpacks.size() < step.packed.size();
+}
+
 void RecordedStep::run(const Group& group) {
   for (TensorStorage* storage : group.begins) storage->give_memory();
   if (group.segment) {
@@ -322,9 +334,7 @@ void RecordedStep::run(const Group& group) {
       for (TensorStorage* storage : group.inner) storage->take_memory();
     }
   } else if (StepCall& step = calls_[group.plan.calls.front()]; !is_planned_) {
-    const ObservedLayouts layouts(step);
-    run(step);
-    layouts.finish(step);
+    observe_layouts(step);
   } else {
     run(step);
   }

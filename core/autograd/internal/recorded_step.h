@@ -82,6 +82,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   void insert_repetitions();
   void plan_segments();
   void plan_storages();
+  void observe_layouts(StepCall& step) const;
   void run(const Group& group);
   void run(StepCall& step) const;
   void settle_owned();

@@ -41,7 +41,6 @@ std::string RecordedStep::explain() const {
     absl::StrAppend(&segments, "segment ", ++count, ": ", group.plan.calls.size(), " calls, ",
                     group.plan.rows, " rows, ", megabytes(group.segment->saved_bytes()),
                     " of values are never in memory",
-                    group.plan.packing ? ", in a packed layout" : "",
                     group.segment->has_lanes() ? ", vectors along the rows\n" : "\n");
     std::string last;
     for (const size_t number : group.plan.calls)

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "core/autograd/internal/observed_layouts.h"
 #include "core/dispatch/internal/tasks.h"
 #include "core/dispatch/kernels.h"
 
@@ -29,11 +28,7 @@ class Segment::Worker {
  public:
   Worker(const std::vector<StepCall>& calls, const StepGroup& group, const Buffers& buffers,
          int64_t block, Scratch& scratch, size_t thread)
-      : rows_(group.rows),
-        block_(block),
-        is_packed_(group.packing.has_value()),
-        scratch_(scratch),
-        thread_(thread) {
+      : rows_(group.rows), block_(block), scratch_(scratch), thread_(thread) {
     for (size_t i = 0; i < buffers.count(); ++i)
       take(block * buffers.width(i) + kRowSlack * int64_t(sizeof(float)));
     for (const size_t number : group.calls) {
@@ -61,23 +56,12 @@ class Segment::Worker {
   ~Worker() {
     for (Tensor* x : lent_) x->storage().lend(-1);
     for (const Repeated& repeated : repeated_) repeated.source.storage().lend(-1);
-    for (const Packed& packed : packed_) packed.source.storage().lend(-1);
   }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   /// Sets the memory of the next sum over rows.
   void set_sums(size_t number, std::byte* sums) { calls_[number].sums = sums; }
-
-  /// Sets the places of the packed values of a storage.
-  void set_values(const TensorStorage& storage, std::byte* data) {
-    for (Packed& packed : packed_) {
-      if (&packed.source.storage() != &storage || packed.data == data) continue;
-      *packed.operand = Tensor::wrap(data, {packed.source.numel()}, packed.source.dtype());
-      packed.data = data;
-      length_ = 0;
-    }
-  }
 
   /// Runs the blocks of rows [first, last).
   void run(int64_t first, int64_t last) {
@@ -125,12 +109,6 @@ class Segment::Worker {
   struct Part {
     Tensor* operand;
     int64_t offset, width;
-  };
-  /// A full operand of packed values.
-  struct Packed {
-    Tensor* operand;
-    Tensor source;
-    std::byte* data;
   };
   /// An operand with the same elements in each block.
   struct Repeated {
@@ -184,10 +162,7 @@ class Segment::Worker {
       x = Tensor::wrap(buffers_[number].data<uint8_t>(), {block_ * width}, x.dtype());
       x.set_offset(offset);
     } else {
-      if (is_packed_)
-        packed_.push_back({&x, x, nullptr}), x.storage().lend(1);
-      else
-        lend(x);
+      lend(x);
       const Part part{&x, x.layout().offset, width};
       const auto is_same = [&](const Part& other) {
         return other.offset == part.offset && other.operand->shares_storage(x);
@@ -196,9 +171,6 @@ class Segment::Worker {
           std::ranges::none_of(fetched_, is_same))
         fetched_.push_back(part);
       parts_.push_back(part);
-      // The segment owns the packed values only while it runs.
-      static std::byte none;
-      if (is_packed_) x = Tensor::wrap(&none, {x.numel()}, x.dtype());
     }
   }
   void bind_whole(Tensor& x, const RowOperand& operand, const CallRows& rows) {
@@ -264,7 +236,6 @@ class Segment::Worker {
   }
 
   const int64_t rows_, block_;
-  const bool is_packed_;
   int64_t length_ = 0;
   Scratch& scratch_;  // exists while the worker is made
   const size_t thread_;
@@ -276,14 +247,13 @@ class Segment::Worker {
   std::vector<Whole> wholes_;
   std::vector<int64_t> groups_;  // rows; a block is within one of each
   std::vector<Tensor*> lent_;
-  std::vector<Packed> packed_;
   std::vector<Repeated> repeated_;
   std::vector<Draw> draws_;
 };
 
 Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
                  const std::function<bool(const TensorStorage&)>& is_inner, Scratch& scratch)
-    : rows_(group.rows), packing_(group.packing) {
+    : rows_(group.rows) {
   const Buffers buffers(calls, group, is_inner);
   saved_bytes_ = buffers.bytes();
   int64_t narrowest = std::numeric_limits<int64_t>::max(), widest = 1;  // elements, bytes of a row
@@ -295,8 +265,7 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
     size_t next = 0;
     each_tensor(call, [&](Tensor& x, bool is_written) {
       const RowOperand& operand = rows.operands[next++];
-      if (buffers.of(x.storage()) == buffers.count())
-        add_outer(calls[number], x, is_written, operand.kind);
+      if (buffers.of(x.storage()) == buffers.count()) add_outer(calls[number], x);
       if (operand.kind != OperandKind::kFull) return;
       if (is_written) elements += operand.span;
       if (is_written) narrowest = std::min(narrowest, operand.span / rows_);
@@ -345,47 +314,18 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
 
 Segment::~Segment() = default;
 
-void Segment::add_outer(const StepCall& step, Tensor& x, bool is_written, OperandKind kind) {
-  auto outer = std::ranges::find(outer_, &x.storage(), &Outer::storage);
-  if (outer == outer_.end()) {
-    const bool was_packed = std::ranges::find(step.packed, &x.storage()) != step.packed.end();
-    outer = outer_.insert(outer, {&x.storage(), false, was_packed, {}});
-  }
-  if (kind != OperandKind::kFull || x.numel() != result_of(*step.call).numel()) return;
-  outer->is_full = true;
-  if (is_written) outer->packing = step.packing;
-}
-
-/// Converts packed operands of a segment in row-major order, as a single call of it would, and
-/// finds the values of a packed segment. Returns false if the layouts are unexpected.
-bool Segment::find_values() {
-  for (const Outer& outer : outer_) {
-    const bool may_be_packed = outer.was_packed || (packing_ && !outer.is_full);
-    if (outer.storage->is_packed() && !may_be_packed) return false;
-    if (!packing_ || !outer.is_full) continue;
-    const auto values = outer.storage->packed();
-    if (values ? !is_same_order(values->packing, *packing_)
-               : outer.was_packed || !outer.storage->can_be_packed())
-      return false;
-  }
-  for (Outer& outer : outer_) {
-    if (packing_ && outer.is_full)
-      if (const auto values = outer.storage->packed()) outer.buffer = values->buffer;
-    outer.data = outer.buffer ? outer.buffer->data() : outer.storage->data();
-    if (!packing_) continue;
-    for (const std::unique_ptr<Worker>& worker : workers_)
-      worker->set_values(*outer.storage, outer.data);
-  }
-  return true;
+void Segment::add_outer(const StepCall& step, const Tensor& x) {
+  if (std::ranges::find(outer_, &x.storage(), &Outer::storage) != outer_.end()) return;
+  const bool was_packed = std::ranges::find(step.packed, &x.storage()) != step.packed.end();
+  outer_.push_back({&x.storage(), was_packed});
 }
 
 bool Segment::run() {
-  if (!find_values()) return false;
+  for (const Outer& outer : outer_)
+    if (outer.storage->is_packed() && !outer.was_packed) return false;
+  for (const Outer& outer : outer_)
+    outer.storage->data();  // in row-major order, as for single calls
   run_blocks();
-  for (Outer& outer : outer_) {
-    if (packing_ && outer.is_full && !outer.buffer) outer.storage->set_packed(*outer.packing);
-    outer.buffer = {};
-  }
   return true;
 }
 

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "core/autograd/internal/lane_worker.h"
@@ -25,8 +24,7 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// Returns false, and computes nothing, if the layouts of the operands are not those of the first
-  /// run.
+  /// Returns false, and computes nothing, if an operand is packed that was not in the first run.
   bool run();
   /// Bytes of the values that need no memory.
   int64_t saved_bytes() const { return saved_bytes_; }
@@ -38,12 +36,7 @@ class Segment {
   /// A storage that is in memory.
   struct Outer {
     TensorStorage* storage;
-    bool is_full;                    // whether it has elements for each row
-    bool was_packed;                 // before the first call, in the first run
-    std::optional<Packing> packing;  // of the result, if a call writes it
-    // While a packed segment runs:
-    RefPtr<TensorStorage> buffer = {};  // the packed values, if there were some
-    std::byte* data = nullptr;
+    bool was_packed;  // before the first call, in the first run
   };
   /// A call that adds up rows.
   struct Sum {
@@ -53,14 +46,12 @@ class Segment {
     std::byte* data() const { return reinterpret_cast<std::byte*>(memory.data<uint8_t>()); }
   };
 
-  void add_outer(const StepCall& step, Tensor& x, bool is_written, OperandKind kind);
-  bool find_values();
+  void add_outer(const StepCall& step, const Tensor& x);
   void run_blocks();
 
   const int64_t rows_;
   int64_t block_;                                          // rows
   std::vector<int64_t> starts_;                            // first rows of the threads, and the end
-  const std::optional<Packing> packing_;                   // of the full operands
   std::vector<Outer> outer_;                               // operands in memory
   std::vector<std::unique_ptr<Worker>> workers_;           // one for each thread
   std::vector<std::unique_ptr<LaneWorker>> lane_workers_;  // likewise, or empty

@@ -7,7 +7,6 @@
 #include <set>
 #include <unordered_map>
 
-#include "core/autograd/internal/observed_layouts.h"
 #include "core/base/error.h"
 #include "core/dispatch/internal/tasks.h"
 
@@ -46,7 +45,6 @@ struct CallInfo {
   int64_t unit = 1;       // of rows if they are fixed, else of elements
   int64_t elements = 0;   // in all rows if they are not fixed
   std::vector<int64_t> starts;
-  std::optional<Packing> packing;
   std::string alone;
 };
 
@@ -71,7 +69,7 @@ CallInfo describe(const StepCall& step) {
   });
   if (step.takes_packed || rows.rows == 0 || call.copy() == nullptr) {
     if (step.takes_packed)
-      info.alone = is_divided ? "" : "its operands have different layouts in memory";
+      info.alone = is_divided ? "" : "its operands have a packed layout";
     else if (!is_divided && !info.is_small)
       info.alone = rows.rows > 0 ? "the arguments cannot be copied"
                                  : "an operand is strided otherwise than by rows";
@@ -98,7 +96,6 @@ CallInfo describe(const StepCall& step) {
   info.rows = rows.rows;
   info.is_fixed = rows.is_fixed;
   info.group = rows.group;
-  info.packing = step.packing;
   return info;
 }
 
@@ -134,13 +131,8 @@ class Planner {
       size_t group = find_segment(i, before);
       if (group == groups_.size()) {
         const CallInfo& info = infos_[i];
-        groups_.push_back({{},
-                           info.is_small ? 0 : info.rows,
-                           info.is_fixed,
-                           info.unit,
-                           info.starts,
-                           info.packing,
-                           info.alone});
+        groups_.push_back(
+            {{}, info.is_small ? 0 : info.rows, info.is_fixed, info.unit, info.starts, info.alone});
         direct_.emplace_back();
         depends_.emplace_back();
         segments_.emplace_back();
@@ -223,8 +215,6 @@ class Planner {
   bool fits(const CallInfo& info, size_t number) const {
     const StepGroup& group = groups_[number];
     if (group.calls.size() >= kMostCalls) return false;
-    if (info.packing.has_value() != group.packing.has_value()) return false;
-    if (info.packing && !is_same_order(*info.packing, *group.packing)) return false;
     const int64_t rows = common_rows(info, group);
     if (rows == 0 || widest_[number] / rows > kLongestRow) return false;
     const int64_t unit = common_unit(info, group, rows);
@@ -303,31 +293,12 @@ class Planner {
     }
   }
 
-  /// Whether a packed segment reads and writes at most half of what its calls do one by one.
-  /// Kernels of packed values are fast ones, and the second-level cache holds most results until
-  /// the next call.
-  bool halves_traffic(size_t group) const {
-    int64_t single = 0, joined = 0;
-    for (const size_t call : groups_[group].calls)
-      for (const Access& access : infos_[call].accesses)
-        if (access.kind == OperandKind::kFull) single += access.span;
-    for (const auto& [storage, use] : segments_[group]) {
-      const auto is_full = [](const Access& access) { return access.kind == OperandKind::kFull; };
-      const auto first = std::ranges::find_if(use.accesses, is_full);
-      const bool is_inner = use.accesses.front().is_written && user_.at(storage) == group;
-      if (first == use.accesses.end() || is_inner) continue;
-      joined += first->span * (use.is_written && !first->is_written ? 2 : 1);
-    }
-    return 2 * joined <= single;
-  }
-
   /// Calls are faster one after the other if their operands stay in the second-level cache anyway
   /// and there is not enough work for two threads, and so are two elementwise calls unless their
   /// operands exceed all caches. A narrow layer always pays.
   bool pays(size_t group) const {
     const std::vector<size_t>& calls = groups_[group].calls;
     if (groups_[group].is_fixed) return true;
-    if (groups_[group].packing && !halves_traffic(group)) return false;
     const bool is_flat =
         std::ranges::all_of(calls, [&](size_t call) { return infos_[call].is_flat; });
     if (calls.size() == 2 && is_flat) return widest_[group] >= kLarge;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,9 +19,8 @@ struct StepGroup {
   int64_t rows = 0;                // of each full operand of a segment; 0 for a call of no segment
   bool is_fixed = false;           // whether a call is divided into exactly these rows
   int64_t unit = 1;                // a block begins at a multiple of this number of rows
-  std::vector<int64_t> starts = {};     // rows at which a thread may begin; empty: any
-  std::optional<Packing> packing = {};  // layout of the full operands; empty: row-major order
-  std::string alone = {};               // why an elementwise call is not in a segment
+  std::vector<int64_t> starts = {};  // rows at which a thread may begin; empty: any
+  std::string alone = {};            // why an elementwise call is not in a segment
 };
 
 /// Returns the groups in the order in which they run. Every call depends only on calls of its own

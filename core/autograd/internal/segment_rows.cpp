@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/autograd/internal/observed_layouts.h"
 
 namespace tapegrad {
 namespace {
@@ -36,7 +35,7 @@ RowOperand flat_operand(const Tensor& x, const Shape& result) {
   return {.kind = OperandKind::kPeriod, .period = row};
 }
 
-/// An operand of an elementwise call; of packed values, in their order in memory.
+/// An operand of an elementwise call.
 struct Element {
   Tensor x;
   bool is_written;
@@ -161,7 +160,7 @@ class Division {
 
 CallRows rows_of_elements(const StepCall& step) {
   RecordedCall& call = *step.call;
-  Tensor result = result_of(call);
+  const Tensor result = result_of(call);
   if (!result || result.numel() == 0) return {};
   bool is_possible = true;
   std::vector<Element> elements;
@@ -170,11 +169,6 @@ CallRows rows_of_elements(const StepCall& step) {
     elements.push_back({x, is_written});
   });
   if (!is_possible) return {};
-  if (step.packing) {
-    for (Element& element : elements)
-      element.x = in_memory_order(element.x, result.shape(), *step.packing);
-    result = in_memory_order(result, result.shape(), *step.packing);
-  }
   CallRows rows = flat_rows(elements, result);
   if (rows.rows == 0 && !has_draws(call)) rows = Division(elements, result).best();
   return rows;

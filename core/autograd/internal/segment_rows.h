@@ -51,7 +51,6 @@ Tensor result_of(RecordedCall& call);
 /// Whether the call draws random numbers.
 bool has_draws(RecordedCall& call);
 
-/// If the values are packed, rows are those of the values in their order in memory.
 CallRows rows_of(const StepCall& step);
 
 }  // namespace tapegrad

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +17,9 @@ struct StepCall {
   size_t number;             // in the order of the recording
   bool is_repeated = false;  // whether the call is made again (repetition_plan.h)
 
-  // What the first run has shown (observed_layouts.h).
-  std::optional<Packing> packing = {};  // the call works on packed values, element by element
-  bool takes_packed = false;            // it reads packed values in another way
+  // What the first run has shown: a recording does not know the layouts in memory, because kernels
+  // choose packed ones (core/base/storage.h) when they run.
+  bool takes_packed = false;                       // whether it reads packed values
   std::vector<const TensorStorage*> packed = {};   // storages that were packed before it
   std::vector<const TensorStorage*> unpacks = {};  // those that it converted to row-major order
 };
