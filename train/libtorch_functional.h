@@ -3,7 +3,11 @@
 //   namespace F = torch::nn::functional;
 //   F::leaky_relu(x, F::LeakyReLUFuncOptions().negative_slope(0.2));
 //   F::dropout(x, F::DropoutFuncOptions().p(0.5).training(is_training()));
+//
+// The functions are templates so that a program that calls none of them compiles none of them.
 #pragma once
+
+#include <concepts>
 
 #include "core/base/chained.h"
 #include "nn/activation.h"
@@ -25,15 +29,15 @@ using AdaptiveMaxPool3dFuncOptions = Size3d;
 
 using LeakyReLUFuncOptions = Chained<::tapegrad::nn::LeakyReLUOptions>;
 using ::tapegrad::leaky_relu;
-inline Variable leaky_relu(const Variable& x, const LeakyReLUFuncOptions& options,
-                           Where where = Where::current()) {
+template <std::same_as<LeakyReLUFuncOptions> O>
+Variable leaky_relu(const Variable& x, const O& options, Where where = Where::current()) {
   return leaky_relu(x, static_cast<const ::tapegrad::nn::LeakyReLUOptions&>(options).negative_slope,
                     where);
 }
 using ELUFuncOptions = Chained<::tapegrad::nn::ELUOptions>;
 using ::tapegrad::elu;
-inline Variable elu(const Variable& x, const ELUFuncOptions& options,
-                    Where where = Where::current()) {
+template <std::same_as<ELUFuncOptions> O>
+Variable elu(const Variable& x, const O& options, Where where = Where::current()) {
   return elu(x, static_cast<const ::tapegrad::nn::ELUOptions&>(options).alpha, where);
 }
 struct HardtanhOptions {
@@ -41,8 +45,8 @@ struct HardtanhOptions {
 };
 using HardtanhFuncOptions = Chained<HardtanhOptions>;
 using ::tapegrad::hardtanh;
-inline Variable hardtanh(const Variable& x, const HardtanhFuncOptions& options,
-                         Where where = Where::current()) {
+template <std::same_as<HardtanhFuncOptions> O>
+Variable hardtanh(const Variable& x, const O& options, Where where = Where::current()) {
   const HardtanhOptions& of = options;
   return hardtanh(x, of.min_val, of.max_val, where);
 }
@@ -51,8 +55,8 @@ struct SoftplusOptions {
 };
 using SoftplusFuncOptions = Chained<SoftplusOptions>;
 using ::tapegrad::softplus;
-inline Variable softplus(const Variable& x, const SoftplusFuncOptions& options,
-                         Where where = Where::current()) {
+template <std::same_as<SoftplusFuncOptions> O>
+Variable softplus(const Variable& x, const O& options, Where where = Where::current()) {
   const SoftplusOptions& of = options;
   return softplus(x, of.beta, of.threshold, where);
 }
@@ -64,8 +68,8 @@ struct DropoutFunctionOptions {
 };
 using DropoutFuncOptions = Chained<DropoutFunctionOptions, &DropoutFunctionOptions::p>;
 using ::tapegrad::dropout;
-inline Variable dropout(const Variable& x, const DropoutFuncOptions& options,
-                        Where where = Where::current()) {
+template <std::same_as<DropoutFuncOptions> O>
+Variable dropout(const Variable& x, const O& options, Where where = Where::current()) {
   const DropoutFunctionOptions& of = options;
   return dropout(x, of.p, of.training, default_generator(), where);
 }
@@ -76,9 +80,9 @@ struct BatchNormFunctionOptions {
 };
 using BatchNormFuncOptions = Chained<BatchNormFunctionOptions>;
 using ::tapegrad::batch_norm;
-inline Variable batch_norm(const Variable& x, const Variable& running_mean,
-                           const Variable& running_var, const BatchNormFuncOptions& options,
-                           Where where = Where::current()) {
+template <std::same_as<BatchNormFuncOptions> O>
+Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
+                    const O& options, Where where = Where::current()) {
   const BatchNormFunctionOptions& of = options;
   return batch_norm(x, running_mean, running_var, of.weight, of.bias,
                     ::tapegrad::BatchNormOptions{of.training, of.momentum, of.eps}, where);
@@ -91,8 +95,8 @@ struct GroupNormFunctionOptions {
 using GroupNormFuncOptions =
     Chained<GroupNormFunctionOptions, &GroupNormFunctionOptions::num_groups>;
 using ::tapegrad::group_norm;
-inline Variable group_norm(const Variable& x, const GroupNormFuncOptions& options,
-                           Where where = Where::current()) {
+template <std::same_as<GroupNormFuncOptions> O>
+Variable group_norm(const Variable& x, const O& options, Where where = Where::current()) {
   const GroupNormFunctionOptions& of = options;
   return group_norm(x, of.num_groups, of.weight, of.bias, of.eps, where);
 }
@@ -102,8 +106,8 @@ struct FoldOptions : UnfoldOptions {
 };
 using FoldFuncOptions = Chained<FoldOptions, &FoldOptions::output_size, &FoldOptions::kernel_size>;
 using ::tapegrad::fold;
-inline Variable fold(const Variable& columns, const FoldFuncOptions& options,
-                     Where where = Where::current()) {
+template <std::same_as<FoldFuncOptions> O>
+Variable fold(const Variable& columns, const O& options, Where where = Where::current()) {
   return fold(columns, options.output_size, static_cast<const UnfoldOptions&>(options), where);
 }
 struct EmbeddingBagFunctionOptions : ::tapegrad::EmbeddingBagOptions {
@@ -111,9 +115,9 @@ struct EmbeddingBagFunctionOptions : ::tapegrad::EmbeddingBagOptions {
 };
 using EmbeddingBagFuncOptions = Chained<EmbeddingBagFunctionOptions>;
 using ::tapegrad::embedding_bag;
-inline Variable embedding_bag(const Variable& indices, const Variable& weight,
-                              const EmbeddingBagFuncOptions& options,
-                              Where where = Where::current()) {
+template <std::same_as<EmbeddingBagFuncOptions> O>
+Variable embedding_bag(const Variable& indices, const Variable& weight, const O& options,
+                       Where where = Where::current()) {
   const EmbeddingBagFunctionOptions& of = options;
   return embedding_bag(indices, weight, of.offsets,
                        static_cast<const ::tapegrad::EmbeddingBagOptions&>(of), where);
