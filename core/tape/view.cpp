@@ -149,6 +149,8 @@ std::optional<Shape> unexpanded_shape() {
 }
 
 void send_unexpanded(Variable&& gradient) {
+  if (!unexpanded_shape())
+    fail<AutogradError>("send_unexpanded: no rule runs whose input 0 is an expansion of its own");
   BackwardPass::running()->send_past(running_node()->edges()[0], std::move(gradient));
 }
 

@@ -36,7 +36,7 @@ Variable send_part(const Variable& dy, const Shape& shape, const StridedLayout& 
 /// For the rule of an op whose input 0 is the result of expand(): returns the shape of the value
 /// that was expanded, if nothing else refers to the result. The rule may then sum the gradient of
 /// that value itself and send it by send_unexpanded(), so that no gradient of the result's size is
-/// made. Returns nullopt if this is not possible.
+/// made. Returns nullopt if this is not possible, where send_unexpanded() throws AutogradError.
 std::optional<Shape> unexpanded_shape();
 void send_unexpanded(Variable&& gradient);
 

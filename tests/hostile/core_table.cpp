@@ -112,6 +112,7 @@ void add_variable_rows(Table& table) {
       "Variable::of_result Variable::rebase Variable::set_history Variable::set_view_of "
       "Variable::value_or_empty Variable::writable Variable::State::State Variable::State::destroy "
       "Variable::State::value embed record_view record_view_write relative_layout send_part "
+      "send_unexpanded unexpanded_shape "
       "strided");
 }
 
@@ -360,6 +361,7 @@ void add_autograd_rows(Table& table) {
       });
   table.leave_out("for the tape and for ops",
                   "TapeNode::TapeNode TapeNode::absorb TapeNode::destroy TapeNode::epilogue_at "
+                  "TapeNode::repeats_operand "
                   "TapeNode::free_saved TapeNode::run "
                   "TapeNode::visit_saved TapeEdge::bool running_node HookList::add HookList::each "
                   "HookList::empty "
