@@ -2,7 +2,8 @@
 # second one of them compiles only what the first one has not compiled.
 
 # The packaging tests build the library as a part of other projects: they reuse its objects.
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 
 # configure [-DNAME=VALUE...]: configures build/. A later call keeps the options of an earlier one.
 configure() {
