@@ -35,30 +35,35 @@ int64_t product(const Shape& shape, int begin, int end) {
 void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
   const int64_t* values = index.data<int64_t>();
   const int64_t count = index.numel();
-  int64_t first = count, largest = -1;
-#pragma omp parallel for reduction(min : first) reduction(max : largest) if (count > kParallelAbove)
-  for (int64_t i = 0; i < count; ++i) {
-    if ((values[i] < 0 || values[i] >= size) && i < first) first = i;
-    if (values[i] > largest) largest = values[i];
-  }
-  scan.largest = largest;
-  scan.outside = first < count ? first : -1;
-  scan.value = first < count ? values[first] : 0;
+  if (count == 0) return;
+  // A negative index is a large unsigned number, so one maximum tests both bounds.
+  uint64_t largest = 0;
+#pragma omp parallel for simd reduction(max : largest) if (parallel : count > kParallelAbove)
+  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, uint64_t(values[i]));
+  scan.largest = int64_t(largest);
+  if (largest < uint64_t(size)) return;
+  scan.largest = *std::max_element(values, values + count);
+  scan.outside =
+      std::find_if(values, values + count, [size](int64_t i) { return i < 0 || i >= size; }) -
+      values;
+  scan.value = values[scan.outside];
 }
 
 /// Consecutive entries of an index.
 struct Run {
   int64_t from, to, length;
 };
-/// The runs of an index, until they are too many to be of use.
+/// The runs of an index; none if they are too short to be of use: more than a quarter of the
+/// entries so far, except for as many as the reflected border of an image may have.
 std::vector<Run> runs_of(const int64_t* which, int64_t count) {
+  constexpr int64_t kShortRuns = 256;
   std::vector<Run> runs;
   for (int64_t k = 0; k < count; ++k) {
     if (!runs.empty() && which[k] == runs.back().from + runs.back().length)
       ++runs.back().length;
     else
       runs.push_back({which[k], k, 1});
-    if (4 * int64_t(runs.size()) > std::max<int64_t>(count, 16)) break;
+    if (4 * int64_t(runs.size()) > k + kShortRuns) return {};
   }
   return runs;
 }
@@ -89,7 +94,7 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   const int64_t count = index.numel(), step = x.strides()[dim];
   const std::vector<int64_t> outer = offsets_of(x.layout(), 0, dim);
   const std::vector<Run> runs = runs_of(which, count);
-  if (step == block && 4 * int64_t(runs.size()) <= count) {  // as when padding
+  if (step == block && !runs.empty() && 4 * int64_t(runs.size()) <= count) {  // as when padding
 #pragma omp parallel for if (y.numel() > kParallelAbove)
     for (size_t part = 0; part < outer.size(); ++part) {
       const W* lines = from + outer[part];
@@ -121,10 +126,15 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
     return copy_elements(scaled_index<int64_t>(which, count, step).data());
   }
   const auto copy_rows = [&](auto copy_row) {
+    const int64_t last = count - 1, line = 64 / int64_t(sizeof(W));
 #pragma omp parallel for collapse(2) if (y.numel() > kParallelAbove)
     for (size_t part = 0; part < outer.size(); ++part)
-      for (int64_t k = 0; k < count; ++k)
+      for (int64_t k = 0; k < count; ++k) {
+        // The next rows are elsewhere in memory; the processor itself follows a row to its end.
+        const W* next = from + outer[part] + which[std::min(k + kAhead, last)] * step;
+        fetch_run(next, std::min(block, 4 * line));
         copy_row(from + outer[part] + which[k] * step, to + (int64_t(part) * count + k) * block);
+      }
   };
   // A call of memcpy takes longer than copying a few numbers.
   switch (block) {
@@ -234,7 +244,19 @@ void gather(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   using W = Word<sizeof(T)>;
   const W* from = x.data<W>();
   W* to = y.data<W>();
-  for_each_meant(x, index, dim, [=](int64_t p, int64_t q) { to[p] = from[q]; });
+  if (dim < x.rank() - 1 || x.strides()[dim] != 1)
+    return for_each_meant(x, index, dim, [=](int64_t p, int64_t q) { to[p] = from[q]; });
+  // Along a contiguous line, vectors of indices address the elements.
+  const int64_t* which = index.data<int64_t>();
+  const int64_t length = index.shape()[dim];
+  const std::vector<int64_t> lines = offsets_of(x.layout(), 0, dim);
+#pragma omp parallel for if (index.numel() > kParallelAbove)
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const W* line = from + lines[i];
+    const int64_t begin = int64_t(i) * length;
+#pragma omp simd
+    for (int64_t j = begin; j < begin + length; ++j) to[j] = line[which[j]];
+  }
 }
 
 template <typename T>

@@ -98,6 +98,24 @@ TEST(IndexSelect, CopiesRowsOfEveryWidth) {
       }
 }
 
+// The kernel copies runs of consecutive entries as a whole; here they begin or end on the way.
+TEST(IndexSelect, RunsOfAnyLength) {
+  for (const int64_t consecutive : {0, 70, 900, 4000})
+    for (const bool first : {false, true}) {
+      std::vector<int64_t> places;
+      for (int64_t i = 0; i < 4000; ++i)
+        places.push_back((i < consecutive) == first ? i : i * 7919 % 4000);
+      const Variable index = tensor(places);
+      for (const Variable& x : {counted({4000}), counted({4000, 3})}) {
+        const auto got = values(index_select(x, 0, index)), all = values(x);
+        const size_t width = size_t(x.numel() / 4000);
+        ASSERT_EQ(got.size(), all.size());
+        for (size_t i = 0; i < got.size(); ++i)
+          ASSERT_EQ(got[i], all[size_t(places[i / width]) * width + i % width]) << i;
+      }
+    }
+}
+
 TEST(Index, EveryTypeOfElementAndIndex) {
   for (DType dtype : {f16, bf16, f32, f64, i8, i16, i32, i64, u8, boolean}) {
     const Variable x = tensor({1, 0, 1, 1, 0, 0}, {3, 2}, {.dtype = dtype});
