@@ -205,6 +205,29 @@ struct Softshrink {
     return x - select(y > V(lambd), V(lambd), y);
   }
 };
+/// scale * d^2 / 2 where |d| <= bound, continued by its tangents.
+template <typename S>
+struct Huber {
+  S bound, scale;
+  template <typename V>
+  TG_HD V clamped(V d) const {
+    const V low = select(d < V(-bound), V(-bound), d);
+    return select(low > V(bound), V(bound), low);
+  }
+  template <typename V>
+  TG_HD V operator()(V d) const {
+    const V near = clamped(d);
+    return near * V(scale) * (d - V(0.5f) * near);
+  }
+};
+template <typename S>
+struct HuberBackward {
+  Huber<S> huber;
+  template <typename V>
+  TG_HD V operator()(V dy, V d) const {
+    return dy * (huber.clamped(d) * V(huber.scale));
+  }
+};
 template <typename S>
 struct ShrinkBackward {
   S lambd;

@@ -33,6 +33,12 @@ struct Sign {
     return select(x > V(0), V(1), select(x < V(0), V(-1), x));
   }
 };
+struct Cube {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return x * x * x;
+  }
+};
 struct Square {
   template <typename V>
   TG_HD V operator()(V x) const {

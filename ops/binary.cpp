@@ -17,7 +17,7 @@ constinit Binary add{"add"}, sub{"sub"}, mul{"mul"}, div{"div"}, pow{"pow"}, max
     minimum{"minimum"}, atan2{"atan2"}, fmod{"fmod"};
 constinit Binary eq{"eq"}, ne{"ne"}, lt{"lt"}, le{"le"}, gt{"gt"}, ge{"ge"};
 constinit Binary logical_and{"logical_and"}, logical_or{"logical_or"};
-constinit Unary logical_not{"logical_not"};
+constinit Unary logical_not{"logical_not"}, cube{"cube"};
 constinit decltype(larger_gradient) larger_gradient{"larger_gradient"};
 constinit decltype(where) where{"where"};
 
@@ -115,6 +115,7 @@ struct PowNumber {
 
   void write(const Tensor& x, Tensor& y) {
     if (exponent.real() == 2) return kernels::mul(x, x, y);
+    if (exponent.real() == 3 && is_float(x.dtype())) return kernels::cube(x, y);
     if (exponent.real() != 1)
       kernels::pow(x, number_operand(exponent, compute_dtype(x.dtype()), x.device()), y);
     else if (&x != &y)

@@ -1,5 +1,6 @@
 #include "ops/loss.h"
 
+#include <limits>
 #include <string>
 
 #include "core/tape/internal/autocast_operand.h"
@@ -11,6 +12,7 @@
 #include "ops/index.h"
 #include "ops/internal/loss_reduction.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/pointwise_kernels.h"
 #include "ops/internal/read_again.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
@@ -26,6 +28,8 @@ constinit decltype(cross_entropy_backward) cross_entropy_backward{"cross_entropy
 constinit decltype(cross_entropy_reduce) cross_entropy_reduce{"cross_entropy_reduce"};
 constinit decltype(binary_cross_entropy) binary_cross_entropy{"binary_cross_entropy"};
 constinit decltype(check_unit) check_unit{"check_unit"};
+constinit decltype(huber) huber{"huber"};
+constinit decltype(huber_backward) huber_backward{"huber_backward"};
 
 }  // namespace kernels
 
@@ -62,15 +66,23 @@ Variable l1_loss(const Variable& x, const Variable& target, Reduction reduction,
 
 namespace {
 
-/// d^2 / (2 scale) where d = |x - t| < bound, else slope (d - bound / 2).
-Variable quadratic_then_linear(const Variable& x, const Variable& target, double bound,
-                               double scale, double slope, Reduction reduction, Where where) {
-  const Variable d = abs(minus(x, target, where), where);
-  const Variable near = times(0.5 / scale, square(d, where), where);
-  const Variable far = times(slope, sub({d, where}, {bound / 2, where}), where);
-  return reduced(tapegrad::where(lt({d, where}, {bound, where}), {near, where}, {far, where}),
-                 reduction, where);
-}
+struct Huber {
+  static constexpr std::string_view kName = "huber";
+  double bound, scale;
+  SavedInput<0> d{};
+  auto saved() { return std::tie(d); }
+
+  void write(const Tensor& d, Tensor& y) const { kernels::huber(d, bound, scale, y); }
+  Variable backward(const Variable& dy) const {
+    const Variable in = d();
+    return dy * (scale * tapegrad::where(abs(in) < bound, in, bound * sign(in)));
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    Tensor dd = result_over(dy);
+    kernels::huber_backward(dy, d.value(), bound, scale, dd);
+    return dd;
+  }
+};
 
 }  // namespace
 
@@ -83,8 +95,8 @@ Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, 
   check_floats("smooth_l1_loss", x);
   check_equal_shapes("smooth_l1_loss", x, target);
   if (!(beta >= 0)) fail<ArgumentError>("smooth_l1_loss: beta is ", beta, ", not >= 0");
-  if (beta == 0) return l1_loss(x, target, reduction, where);
-  return quadratic_then_linear(x, target, beta, beta, 1.0, reduction, where);
+  if (beta < std::numeric_limits<float>::min()) return l1_loss(x, target, reduction, where);
+  return reduced(apply(Huber{beta, 1 / beta}, where, minus(x, target, where)), reduction, where);
 }
 
 Variable huber_loss(const Variable& x, const Variable& target, double delta, Reduction reduction,
@@ -96,7 +108,7 @@ Variable huber_loss(const Variable& x, const Variable& target, double delta, Red
   check_floats("huber_loss", x);
   check_equal_shapes("huber_loss", x, target);
   if (!(delta > 0)) fail<ArgumentError>("huber_loss: delta is ", delta, ", not > 0");
-  return quadratic_then_linear(x, target, delta, 1.0, delta, reduction, where);
+  return reduced(apply(Huber{delta, 1.0}, where, minus(x, target, where)), reduction, where);
 }
 
 namespace {

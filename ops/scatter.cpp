@@ -132,12 +132,15 @@ struct ScatterReduce {
   auto saved() { return std::tie(x, index, source, y); }
 
   Tensor forward(const Tensor& x, const Tensor& index, const Tensor& source) {
-    const Tensor which = check_scatter(kName, x, dim, index, source);
-    source_shape = source.shape();
     const DType wide = is_float(x.dtype()) && size_of(x.dtype()) == 2 ? f32 : x.dtype();
+    const bool has_rows = kernels::index_accumulate.has(x.device().type, wide);
+    Tensor which = check_scatter(kName, x, dim, index, source, has_rows);
+    source_shape = source.shape();
     Tensor y = x.to(wide);
     if (y.shares_storage(x)) y = y.clone();
     Tensor target = corner(y, index.shape(), dim);
+    if (which.numel() != index.numel())
+      which = target.is_contiguous() ? as_vector(which) : as_index(kName, index);
     if (which.numel() > 0)
       kernels::scatter_reduce(corner(source, index.shape(), -1).to(wide).contiguous(), which, dim,
                               reduce, target);

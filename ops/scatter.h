@@ -59,7 +59,8 @@ namespace kernels {
 /// y = source at the index. source is contiguous and has the shape of index; y has the same shape
 /// except along dim.
 extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Tensor& y)> scatter;
-/// Combines y with source at the index, by kProd, kAmax or kAmin.
+/// Combines y with source at the index, by kProd, kAmax or kAmin. On the CPU the index may be a
+/// vector for all slices of source and of a contiguous y.
 extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Reduce reduce, Tensor& y)>
     scatter_reduce;
 /// Writes the row-major positions of the nonzero elements of a contiguous x; positions has exactly

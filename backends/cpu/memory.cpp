@@ -123,6 +123,8 @@ bool copy_transposed(const Tensor& x, Tensor& y) {
   const int rank = y.rank(), column = rank - 1;
   if (rank < 2 || x.shape() != y.shape() || y.numel() < kTile * kTile) return false;
   if (y.strides()[column] != 1 || y.shape()[column] < 2) return false;
+  if (x.strides()[column] == 0 && x.shape()[column] >= kSquare<Word>)
+    return false;  // rows of one number
   int row = -1;
   for (int dim = 0; dim < column; ++dim)
     if (x.strides()[dim] == 1 && x.shape()[dim] >= 2) row = dim;

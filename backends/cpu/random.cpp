@@ -1,7 +1,10 @@
 #include "ops/random.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "backends/cpu/register.h"
@@ -148,21 +151,33 @@ void dropout(const Tensor& x, const Tensor& residual, double p, RandomState stat
   });
 }
 
+/// Sorts by random keys: entries go to buckets by the leading bits of their keys, about four to a
+/// bucket, which are then sorted.
 void permutation(Tensor& y, RandomState state) {
   struct Entry {
     uint64_t key;
     int64_t index;
   };
-  std::vector<Entry> entries(size_t(y.numel()));
+  const auto count = size_t(y.numel());
+  std::vector<Entry> entries(count), sorted(count);
   for_each_block<2>(y.numel(), state, [&](const Words& words, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; ++i)
       entries[size_t(first + i)] = {uint64_t(words[2 * i]) << 32 | words[2 * i + 1], first + i};
   });
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return a.key != b.key ? a.key < b.key : a.index < b.index;
-  });
+  const int bits = std::max(0, int(std::bit_width(count)) - 2);
+  const auto bucket = [bits](const Entry& entry) { return size_t(entry.key >> 1 >> (63 - bits)); };
+  std::vector<size_t> ends((size_t(1) << bits) + 1);
+  for (const Entry& entry : entries) ++ends[bucket(entry) + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  for (const Entry& entry : entries) sorted[ends[bucket(entry)]++] = entry;
   int64_t* out = y.data<int64_t>();
-  for (const Entry& entry : entries) *out++ = entry.index;
+  auto begin = sorted.begin();
+  for (const size_t end : std::span(ends).first(ends.size() - 1)) {
+    std::sort(begin, sorted.begin() + int64_t(end), [](const Entry& a, const Entry& b) {
+      return a.key != b.key ? a.key < b.key : a.index < b.index;
+    });
+    for (; begin != sorted.begin() + int64_t(end); ++begin) *out++ = begin->index;
+  }
 }
 
 }  // namespace

@@ -17,13 +17,6 @@ namespace {
 #pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
 #endif
 
-template <typename Formula, typename T>
-void combine(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
-  const T* from = source.data<T>();
-  T* to = y.data<T>();
-  for_each_meant(y, index, dim, [=](int64_t p, int64_t q) { to[q] = Formula{}(to[q], from[p]); });
-}
-
 template <typename T>
 void scatter(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
   using W = Word<sizeof(T)>;
@@ -77,6 +70,18 @@ void index_accumulate(const Tensor& source, const Tensor& index, int dim, Tensor
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) to[i] = T(to[i] + from[i]);
   });
+}
+
+template <typename Formula, typename T>
+void combine(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
+  if (index.numel() != source.numel())
+    return write_slices<T>(source, index, dim, y, [](T* to, const T* from, int64_t n) {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) to[i] = Formula{}(to[i], from[i]);
+    });
+  const T* from = source.data<T>();
+  T* to = y.data<T>();
+  for_each_meant(y, index, dim, [=](int64_t p, int64_t q) { to[q] = Formula{}(to[q], from[p]); });
 }
 
 template <typename T>

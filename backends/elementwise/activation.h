@@ -1,4 +1,4 @@
-// Registers the elementwise kernels of ops/activation.h.
+// Registers the elementwise kernels of ops/activation.h, and the one of ops/loss.h.
 #pragma once
 
 #include "backends/elementwise/elementwise.h"
@@ -36,6 +36,23 @@ void register_shrinking_kernels() {
       });
 }
 
+/// The numbers are not rounded to T: the inverse of a small bound is large.
+template <typename Device>
+void register_huber_kernels() {
+  Device::template set<kernels::huber>(
+      kFloatTypes,
+      []<typename T>(TypeTag<T>, const Tensor& d, double bound, double scale, Tensor& y) {
+        using S = Compute<T>;
+        Device::template map<T>(formulas::Huber<S>{S(bound), S(scale)}, y, d);
+      });
+  Device::template set<kernels::huber_backward>(
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& dy, const Tensor& d, double bound,
+                                  double scale, Tensor& dd) {
+        using S = Compute<T>;
+        Device::template map<T>(formulas::HuberBackward<S>{{S(bound), S(scale)}}, dd, dy, d);
+      });
+}
+
 template <typename Device>
 void register_activation_kernels() {
   using D = Elementwise<Device>;
@@ -57,6 +74,7 @@ void register_activation_kernels() {
   D::template set<kernels::hardswish_backward, formulas::HardswishBackward>(kFloatTypes);
 
   register_shrinking_kernels<Device>();
+  register_huber_kernels<Device>();
   D::template set<kernels::celu, formulas::Celu>(kFloatTypes);
   D::template set<kernels::celu_backward, formulas::CeluBackward>(kFloatTypes);
   D::template set<kernels::prelu, formulas::Prelu>(kFloatTypes);

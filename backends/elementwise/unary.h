@@ -15,6 +15,7 @@ void register_unary_kernels() {
   D::template set<kernels::abs, formulas::Abs>(kNumberTypes);
   D::template set<kernels::sign, formulas::Sign>(kNumberTypes);
   D::template set<kernels::square, formulas::Square>(kNumberTypes);
+  D::template set<kernels::cube, formulas::Cube>(kFloatTypes);
   D::template set<kernels::step, formulas::Step>(kNumberTypes);
   D::template set<kernels::exp, formulas::Exp>(kFloatTypes);
   D::template set<kernels::expm1, formulas::Expm1>(kFloatTypes);

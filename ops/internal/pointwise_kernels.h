@@ -30,10 +30,19 @@ extern Kernel<void(const Tensor& dy, const Tensor& gate, Tensor& da)> glu_backwa
 extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& gate, Tensor& dgate)>
     glu_backward_gate;
 
+// ops/loss.h
+
+/// y = scale * d^2 / 2 where |d| < bound, else scale * bound * (|d| - bound / 2)
+extern Kernel<void(const Tensor& d, double bound, double scale, Tensor& y)> huber;
+/// dd = dy * scale * clamp(d, -bound, bound)
+extern Kernel<void(const Tensor& dy, const Tensor& d, double bound, double scale, Tensor& dd)>
+    huber_backward;
+
 // ops/numeric.h, ops/special.h, ops/binary.h
 
 extern Unary exp2, frac;
 extern Unary logical_not, signbit;  // y is bool
+extern Unary cube;
 /// |a| with the sign of b.
 extern Binary copysign;
 extern Binary logaddexp2, heaviside;

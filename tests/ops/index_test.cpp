@@ -64,6 +64,9 @@ TEST(Index, RepeatedVectorEqualsWholeIndex) {
               values(scatter_add(x, dim, copied, source)));
     EXPECT_EQ(values(scatter(x, dim, repeated, source)), values(scatter(x, dim, copied, source)));
     EXPECT_EQ(values(scatter(x, dim, repeated, 7)), values(scatter(x, dim, copied, 7)));
+    for (const Reduce reduce : {Reduce::kAmax, Reduce::kAmin, Reduce::kProd})
+      EXPECT_EQ(values(scatter_reduce(x, dim, repeated, source - 105.0, reduce)),
+                values(scatter_reduce(x, dim, copied, source - 105.0, reduce)));
     const auto gradients = [&](const Variable& index) {
       Variable a = leaf({4, 5}), b = leaf(whole);
       const Variable y = scatter(a, dim, index, b), z = scatter_add(a, dim, index, b);
@@ -79,6 +82,9 @@ TEST(Index, RepeatedVectorEqualsWholeIndex) {
   const Variable narrow_index = expand(reshape(tensor({1, 3}), {2, 1}), {2, 3});
   EXPECT_EQ(values(scatter(x, 0, narrow_index, 7)), values(scatter(x, 0, clone(narrow_index), 7)));
   EXPECT_EQ(values(gather(x, 0, narrow_index)), values(gather(x, 0, clone(narrow_index))));
+  const Variable seven = full({2, 3}, 7);
+  EXPECT_EQ(values(scatter_reduce(x, 0, narrow_index, seven.to(f64), Reduce::kAmax)),
+            values(scatter_reduce(x, 0, clone(narrow_index), seven.to(f64), Reduce::kAmax)));
 }
 
 TEST(IndexSelect, CopiesRowsOfEveryWidth) {

@@ -14,6 +14,7 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
+#include "ops/view.h"
 
 namespace tapegrad {
 namespace {
@@ -173,6 +174,35 @@ TEST(Loss, KlDivOfAZeroTarget) {
   EXPECT_EQ(y.item(), 2);
   y.backward();
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, -1}));
+}
+
+// d^2 / (2 beta) where |d| < beta, else |d| - beta / 2; huber_loss is beta times as large. In
+// float16 the beta of 1e-6 is subnormal and its inverse infinite.
+TEST(Loss, HuberMeetsItsFormulaForEveryBound) {
+  for (const DType dtype : {f64, f32, f16})
+    for (const double beta : {1e-6, 0.3, 1.0, 100.0}) {
+      const std::vector<double> ds{0, 1e-7, -0.25, 0.5, -1, 3, -40, HUGE_VAL};
+      const Variable x = leaf(ds, {int64_t(ds.size())}, dtype), zero = zeros_like(x);
+      const Variable y = smooth_l1_loss(x, zero, beta, Reduction::kNone);
+      const Variable huber = huber_loss(x, zero, beta, Reduction::kNone);
+      sum(narrow(y, 0, 0, 7)).backward();
+      const double unit = dtype == f64 ? 1e-14 : dtype == f32 ? 1e-6 : 2e-3;
+      for (size_t i = 0; i < ds.size(); ++i) {
+        const double d = x.to_vector<double>()[i], size = std::abs(d);
+        const double want = size < beta ? d * d / (2 * beta) : size - beta / 2;
+        EXPECT_TRUE(y.to_vector<double>()[i] == want ||
+                    std::abs(y.to_vector<double>()[i] - want) <= unit * (want + 1e-4))
+            << dtype << ' ' << beta << ' ' << d << ": " << y.to_vector<double>()[i];
+        const double scaled = huber.to_vector<double>()[i];
+        EXPECT_TRUE(scaled == beta * want ||
+                    std::abs(scaled - beta * want) <= unit * (beta * want + 1e-4) ||
+                    (dtype == f16 && beta * want > 65504))
+            << dtype << ' ' << beta << ' ' << d << ": " << scaled;
+        if (i == 7) continue;
+        const double slope = size < beta ? d / beta : d > 0 ? 1 : -1;
+        EXPECT_NEAR(x.grad().to_vector<double>()[i], slope, unit * 2) << dtype << ' ' << beta;
+      }
+    }
 }
 
 TEST(Loss, SmoothL1WithBetaZeroIsL1) {

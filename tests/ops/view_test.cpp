@@ -66,6 +66,9 @@ TEST(View, T09_ReshapeCopiesWhereViewCannot) {
   const Variable repeated = expand(counted({3, 1}), {3, 4});
   EXPECT_EQ(values(view(repeated, {3, 2, 2})), values(repeated));
   EXPECT_THROW(view(repeated, {12}), ShapeError);
+  const Variable rows = expand(counted({1, 40, 1, 1}), {2, 40, 6, 40});  // 240 times each number
+  const auto all = values(clone(rows));
+  for (size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], double(i / 240 % 40));
   const Variable same = expand(counted({1, 1}), {3, 4});  // all strides 0
   EXPECT_EQ(view(same, {12}).shape(), Shape{12});
   const Variable columns = slice(counted({2, 3, 4}), 2, 0, kEnd, 2);
