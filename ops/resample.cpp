@@ -16,6 +16,7 @@
 #include "ops/internal/extent.h"
 #include "ops/internal/grid_sample_kernels.h"
 #include "ops/matmul.h"
+#include "ops/pool.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -92,6 +93,8 @@ Taps make_taps(int64_t in, int64_t out, double scale, const InterpolateOptions& 
       case SampleMode::kNearestExact:
         set(0, i, int64_t(std::floor(centre)), 1.0);
         break;
+      case SampleMode::kArea:  // not by taps
+        break;
       case SampleMode::kLinear: {
         at = std::max(at, 0.0);
         const int64_t first = std::min(int64_t(at), in - 1);
@@ -150,6 +153,12 @@ struct Resizing {
   }
 };
 
+Variable means_of_area(const Variable& x, const std::vector<int64_t>& sizes) {
+  if (sizes.size() == 1) return adaptive_avg_pool1d(x, sizes[0]);
+  if (sizes.size() == 2) return adaptive_avg_pool2d(x, {sizes[0], sizes[1]});
+  return adaptive_avg_pool3d(x, {sizes[0], sizes[1], sizes[2]});
+}
+
 }  // namespace
 
 Variable interpolate(const Variable& x, InterpolateOptions options, Where where) {
@@ -163,9 +172,11 @@ Variable interpolate(const Variable& x, InterpolateOptions options, Where where)
     fail<ShapeError>(kName, ": cubic interpolation is of [n, channels, height, width], not ",
                      x.shape());
   const bool nearest = options.mode <= SampleMode::kNearestExact;
-  if (nearest && options.align_corners)
-    fail<ArgumentError>(kName, ": align_corners is not for the nearest pixel");
+  const bool has_corners = !nearest && options.mode != SampleMode::kArea;
+  if (options.align_corners && !has_corners)
+    fail<ArgumentError>(kName, ": align_corners is not for the nearest pixel or the mean");
   const Resizing to(x.shape(), options);
+  if (options.mode == SampleMode::kArea) return means_of_area(x, to.sizes);
   Variable y = nearest ? x : x.to(wide(x.dtype()));
   const size_t dims = to.sizes.size();
   const bool last_first = nearest && to.sizes.back() > x.shape()[x.rank() - 1];
@@ -370,7 +381,7 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions 
   int64_t pixel_count = 1;
   for (int i = 0; i < dims; ++i) pixel_count *= from[2 + i];
   if (pixel_count == 0) fail<ShapeError>(kName, ": images without pixels: ", from);
-  if (options.mode == SampleMode::kNearestExact)
+  if (options.mode == SampleMode::kNearestExact || options.mode == SampleMode::kArea)
     fail<ArgumentError>(kName, ": mode is kNearest, kLinear or kCubic");
   if (options.mode == SampleMode::kCubic && dims == 3)
     fail<ArgumentError>(kName, ": kCubic is of images: ", from);

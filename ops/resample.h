@@ -20,6 +20,7 @@ enum class SampleMode {
   kNearestExact,  // the pixel that contains the centre
   kLinear,        // linear, bilinear or trilinear, by the number of dimensions
   kCubic,         // bicubic over 4 x 4 pixels (Keys, a = -0.75); [n, c, h, w] only
+  kArea,          // the mean of the pixels under each result, as adaptive_avg_pool; not a grid's
 };
 
 constexpr auto choice_names(SampleMode) {
@@ -28,7 +29,8 @@ constexpr auto choice_names(SampleMode) {
                                                 {"linear", SampleMode::kLinear},
                                                 {"bilinear", SampleMode::kLinear},
                                                 {"trilinear", SampleMode::kLinear},
-                                                {"bicubic", SampleMode::kCubic}});
+                                                {"bicubic", SampleMode::kCubic},
+                                                {"area", SampleMode::kArea}});
 }
 
 /// An output size: one number for all spatial dimensions, or one for each.

@@ -34,6 +34,7 @@ struct Sizes {
         width(v.shape()[v.rank() - 1]) {}
 
   int64_t block() const { return std::min(kQueries, queries) * std::min(kKeys, keys); }
+  int64_t shares() const { return batch * queries * keys; }
 };
 
 template <typename T>
@@ -127,13 +128,16 @@ class Dropout {
   int64_t queries_, keys_;
 };
 
+/// Starting threads takes longer than the attention of fewer shares.
+constexpr int64_t kFewestForThreads = 1 << 12;
+
 /// Calls run(i, workspace) for i in [0, count), each with a workspace of `values` elements. Uses
-/// many threads if count suffices, otherwise one thread, which leaves the other threads to the
-/// products inside.
+/// many threads if count and `shares`, the work of all, suffice, otherwise one thread, which leaves
+/// the other threads to the products inside.
 template <typename T, typename Run>
-void for_each_part(int64_t count, int64_t values, const Run& run) {
+void for_each_part(int64_t count, int64_t values, int64_t shares, const Run& run) {
   const int threads = omp_get_max_threads();
-  const bool many = threads > 1 && count >= threads;
+  const bool many = threads > 1 && count >= threads && shares >= kFewestForThreads;
   Tensor memory = Tensor::empty({values * (many ? threads : 1)}, kDTypeOf<T>);
   T* first = memory.data<T>();
   if (!many) {
@@ -159,7 +163,7 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
   const Scores<T> scores(mask, causal, scale);
   const Dropout<T> drop(dropout, s);
   const int64_t blocks = (s.queries + kQueries - 1) / kQueries;
-  for_each_part<T>(s.batch * blocks, s.block(), [&](int64_t part, T* block) {
+  for_each_part<T>(s.batch * blocks, s.block(), s.shares(), [&](int64_t part, T* block) {
     const int64_t head = part / blocks, first = part % blocks * kQueries;
     const int64_t rows = std::min(kQueries, s.queries - first);
     const auto queries = from_row(matrix<T>(q, batch_offset(q, head)), first);
@@ -215,7 +219,7 @@ void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor
     return to;
   };
   const int64_t block = s.block();
-  for_each_part<T>(s.batch, 2 * block + s.queries, [&](int64_t head, T* memory) {
+  for_each_part<T>(s.batch, 2 * block + s.queries, s.shares(), [&](int64_t head, T* memory) {
     T *shares = memory, *gradients = memory + block, *totals = memory + 2 * block;
     const auto queries = matrix<T>(q, batch_offset(q, head));
     const auto keys = matrix<T>(k, batch_offset(k, head));

@@ -38,8 +38,12 @@ void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
   if (count == 0) return;
   // A negative index is a large unsigned number, so one maximum tests both bounds.
   uint64_t largest = 0;
-#pragma omp parallel for simd reduction(max : largest) if (parallel : count > kParallelAbove)
-  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, uint64_t(values[i]));
+  if (count <= kParallelAbove) {
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, uint64_t(values[i]));
+  } else {
+#pragma omp parallel for simd reduction(max : largest)
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, uint64_t(values[i]));
+  }
   scan.largest = int64_t(largest);
   if (largest < uint64_t(size)) return;
   scan.largest = *std::max_element(values, values + count);
@@ -95,10 +99,9 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   const std::vector<int64_t> outer = offsets_of(x.layout(), 0, dim);
   const std::vector<Run> runs = runs_of(which, count);
   if (step == block && !runs.empty() && 4 * int64_t(runs.size()) <= count) {  // as when padding
-#pragma omp parallel for if (y.numel() > kParallelAbove)
-    for (size_t part = 0; part < outer.size(); ++part) {
-      const W* lines = from + outer[part];
-      W* into = to + int64_t(part) * count * block;
+    share_tasks(int64_t(outer.size()), y.numel() > kParallelAbove, [&](int64_t part) {
+      const W* lines = from + outer[size_t(part)];
+      W* into = to + part * count * block;
       for (const Run& run : runs) {
         const int64_t length = run.length * block;
         if (length == 1)
@@ -106,18 +109,17 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
         else
           std::memcpy(into + run.to * block, lines + run.from * block, size_t(length) * sizeof(W));
       }
-    }
+    });
     return;
   }
   if (block == 1) {
     const auto copy_elements = [&](const auto* offsets) {
-#pragma omp parallel for if (y.numel() > kParallelAbove)
-      for (size_t part = 0; part < outer.size(); ++part) {
-        const W* line = from + outer[part];
-        W* into = to + int64_t(part) * count;
+      share_tasks(int64_t(outer.size()), y.numel() > kParallelAbove, [&](int64_t part) {
+        const W* line = from + outer[size_t(part)];
+        W* into = to + part * count;
 #pragma omp simd
         for (int64_t k = 0; k < count; ++k) into[k] = line[offsets[k]];
-      }
+      });
     };
     if (outer.size() == 1 && step == 1) return copy_elements(which);
     // Vectors hold twice as many offsets of 32 bits.
@@ -127,14 +129,13 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   }
   const auto copy_rows = [&](auto copy_row) {
     const int64_t last = count - 1, line = 64 / int64_t(sizeof(W));
-#pragma omp parallel for collapse(2) if (y.numel() > kParallelAbove)
-    for (size_t part = 0; part < outer.size(); ++part)
-      for (int64_t k = 0; k < count; ++k) {
-        // The next rows are elsewhere in memory; the processor itself follows a row to its end.
-        const W* next = from + outer[part] + which[std::min(k + kAhead, last)] * step;
-        fetch_run(next, std::min(block, 4 * line));
-        copy_row(from + outer[part] + which[k] * step, to + (int64_t(part) * count + k) * block);
-      }
+    share_tasks(int64_t(outer.size()) * count, y.numel() > kParallelAbove, [&](int64_t row) {
+      const int64_t k = row % count;
+      const W* rows = from + outer[size_t(row / count)];
+      // The next rows are elsewhere in memory; the processor itself follows a row to its end.
+      fetch_run(rows + which[std::min(k + kAhead, last)] * step, std::min(block, 4 * line));
+      copy_row(rows + which[k] * step, to + row * block);
+    });
   };
   // A call of memcpy takes longer than copying a few numbers.
   switch (block) {
@@ -250,13 +251,12 @@ void gather(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   const int64_t* which = index.data<int64_t>();
   const int64_t length = index.shape()[dim];
   const std::vector<int64_t> lines = offsets_of(x.layout(), 0, dim);
-#pragma omp parallel for if (index.numel() > kParallelAbove)
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const W* line = from + lines[i];
-    const int64_t begin = int64_t(i) * length;
+  share_tasks(int64_t(lines.size()), index.numel() > kParallelAbove, [&](int64_t i) {
+    const W* line = from + lines[size_t(i)];
+    const int64_t begin = i * length;
 #pragma omp simd
     for (int64_t j = begin; j < begin + length; ++j) to[j] = line[which[j]];
-  }
+  });
 }
 
 template <typename T>

@@ -10,6 +10,8 @@
 #include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/pool.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/resample.h"
 #include "ops/view.h"
@@ -26,6 +28,21 @@ void expect_near(const Variable& got, const Doubles& expected, double tolerance 
   const Doubles all = values(got);
   ASSERT_EQ(all.size(), expected.size());
   for (size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(all[i], expected[i], tolerance) << i;
+}
+
+TEST(Interpolate, AreaIsTheMeanOfThePixels) {
+  const Variable x = randn({2, 3, 7, 10}), line = randn({1, 2, 9}), volume = randn({1, 2, 4, 6, 5});
+  const auto same = [](const Variable& a, const Variable& b) {
+    EXPECT_EQ(a.shape(), b.shape());
+    EXPECT_EQ(a.to_vector<double>(), b.to_vector<double>());
+  };
+  same(interpolate(x, {.size = {3, 4}, .mode = "area"}), adaptive_avg_pool2d(x, {3, 4}));
+  same(interpolate(x, {.scale_factor = 0.5, .mode = "area"}), adaptive_avg_pool2d(x, {3, 5}));
+  same(interpolate(line, {.size = 4, .mode = "area"}), adaptive_avg_pool1d(line, 4));
+  same(interpolate(volume, {.size = {2, 3, 5}, .mode = "area"}),
+       adaptive_avg_pool3d(volume, {2, 3, 5}));
+  EXPECT_THROW(interpolate(x, {.size = 4, .mode = "area", .align_corners = true}), ArgumentError);
+  EXPECT_THROW(grid_sample(x, zeros({2, 3, 4, 2}), {.mode = "area"}), ArgumentError);
 }
 
 TEST(Image, ShufflesAndBack) {

@@ -415,6 +415,7 @@ def networks():
             torch_function=lambda x, norm_type, kernel_size, d=d: getattr(F, f"lp_pool{d}d")(
                 x, norm_type, kernel_size[0] if d == 1 else kernel_size), **wide)
     row("interpolate", N(1, 2, 4, 5), scale_factor=2.0, mode="bicubic", align_corners=True, **wide)
+    row("interpolate", N(1, 2, 7, 5), size=[3, 2], mode="area")
     row("unfold", N(1, 2, 4, 5), kernel_size=[2, 2])
     row("fold", N(1, 8, 12), output_size=[4, 5], kernel_size=[2, 2])
     row("batch_norm", N(4, 3, 5), None, None, P(3), N(3), training=True,

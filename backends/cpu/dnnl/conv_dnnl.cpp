@@ -22,6 +22,9 @@ enum class Pass : int64_t { kForward, kBackwardInput, kBackwardWeight };
 using Sizes = std::array<int64_t, 3>;  // depth, height, width; an image has depth 1
 
 /// Everything that a primitive depends on; the key of the cache.
+/// Starting threads takes longer than a convolution of fewer multiply-adds.
+constexpr double kFewestForThreads = 1 << 18;
+
 struct Problem {
   Pass pass;
   int64_t bias;  // 1 if there is a bias or its gradient
@@ -71,9 +74,13 @@ Problem problem(Pass pass, bool bias, DType dtype, const Shape& x, const Shape& 
             sizes(o.dilation, 1),
             allows_winograd(w, o),
             dtype == bf16};
-  for (size_t i = 0; i < p.result.size(); ++i)
+  double products = double(p.batch) * double(p.in / p.groups) * double(p.out);
+  for (size_t i = 0; i < p.result.size(); ++i) {
     p.result[i] =
         (p.image[i] + 2 * p.padding[i] - p.dilation[i] * (p.kernel[i] - 1) - 1) / p.stride[i] + 1;
+    products *= double(p.result[i] * p.kernel[i]);
+  }
+  if (products < kFewestForThreads) p.threads = 1;
   return p;
 }
 
@@ -117,6 +124,7 @@ struct Port {
 struct ConvPlan {
   Port x, weight, y;
   memory::desc bias;
+  bool has_one_thread = false;
   dnnl::primitive primitive;  // unset if oneDNN has none
   memory::desc scratch;
 };
@@ -125,6 +133,8 @@ namespace {
 
 ConvPlanRef make_plan(const Problem& p) {
   auto plan = std::make_shared<ConvPlan>();
+  plan->has_one_thread = p.threads == 1;
+  const OneThread alone(plan->has_one_thread);
   const auto type = p.is_short ? memory::data_type::bf16 : memory::data_type::f32;
   const memory::dims xs = p.dims({p.batch, p.in}, p.image);
   const memory::dims ys = p.dims({p.batch, p.out}, p.result);
@@ -274,6 +284,7 @@ void execute(const ConvPlan& plan, std::unordered_map<int, memory> arguments) {
 
 void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias,
              Tensor& y) {
+  const OneThread alone(plan.has_one_thread);
   const Input from(plan.x, x), weights(plan.weight, weight);
   Output to(plan.y, y);
   std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, from.inner()},
@@ -289,6 +300,7 @@ void backward(const ConvBackwardPlans& plans, const Tensor& dy, const Tensor& x,
   const ConvPlan *input = plans.input.get(), *weights = plans.weight.get();
   std::optional<Input> gradient;
   if (input != nullptr) {
+    const OneThread alone(input->has_one_thread);
     gradient.emplace(input->y, dy);
     const Input from(input->weight, weight);
     Output to(input->x, dx);
@@ -298,6 +310,7 @@ void backward(const ConvBackwardPlans& plans, const Tensor& dy, const Tensor& x,
     to.finish();
   }
   if (weights != nullptr) {
+    const OneThread alone(weights->has_one_thread);
     if (!gradient || input->y.chosen != weights->y.chosen) gradient.emplace(weights->y, dy);
     const Input from(weights->x, x);
     Output to(weights->weight, dw);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/cpu/tools/share.h"
+
 namespace tapegrad::backends::cpu {
 namespace {
 
@@ -52,9 +54,8 @@ void solve_small(Triangular form, int64_t n, int64_t columns, Block<T> t, Block<
     }
   };
   constexpr int64_t kColumns = 128;
-#pragma omp parallel for if (n * columns > kParallel)
-  for (int64_t first = 0; first < columns; first += kColumns)
-    eliminate(first, std::min(columns, first + kColumns));
+  share_tasks((columns + kColumns - 1) / kColumns, n * columns > kParallel,
+              [&](int64_t i) { eliminate(i * kColumns, std::min(columns, (i + 1) * kColumns)); });
 }
 
 /// Computes the lower triangle of c -= a a^T.
@@ -88,6 +89,53 @@ int64_t factor_narrow(int64_t m, int64_t n, Block<T> a, int* pivots) {
       for (int64_t i = k + 1; i < m; ++i) a.at(i, j) -= a.at(i, k) * factor;
     }
   }
+  return failed;
+}
+
+/// Factors a square matrix of up to kRows rows by the operations of factor_narrow(), on columns of
+/// kRows numbers, for which loops are vectors. Rows stay at their places until the end: `order` has
+/// the row at each position.
+template <int64_t kRows, typename T>
+int64_t factor_small(int64_t n, Block<T> a, int* pivots) {
+  alignas(64) T columns[kRows][kRows] = {};
+  alignas(64) T left[kRows];  // 1 for a row that is not a pivot yet
+  int order[kRows];
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < n; ++i) columns[j][i] = a.at(i, j);
+  for (int64_t i = 0; i < kRows; ++i) order[i] = int(i), left[i] = T(i < n);
+
+  int64_t failed = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    T* const factors = columns[k];
+    int64_t place = k;
+    for (int64_t i = k + 1; i < n; ++i)
+      if (std::fabs(factors[order[i]]) > std::fabs(factors[order[place]])) place = i;
+    pivots[k] = int(place + 1);
+    std::swap(order[k], order[place]);
+    const int pivot = order[k];
+    left[pivot] = T(0);
+    const T diagonal = factors[pivot];
+    if (diagonal == T(0)) {
+      if (failed == 0) failed = k + 1;
+      continue;
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < kRows; ++i) {
+      const T quotient = factors[i] / diagonal;
+      factors[i] = left[i] != T(0) ? quotient : factors[i];
+    }
+    for (int64_t j = k + 1; j < n; ++j) {
+      T* const column = columns[j];
+      const T factor = column[pivot];
+#pragma omp simd
+      for (int64_t i = 0; i < kRows; ++i) {
+        const T reduced = column[i] - factors[i] * factor;
+        column[i] = left[i] != T(0) ? reduced : column[i];
+      }
+    }
+  }
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < n; ++i) a.at(i, j) = columns[j][order[i]];
   return failed;
 }
 
@@ -133,17 +181,19 @@ int64_t factor_cholesky(int64_t n, Block<T> a) {
 
 template <typename T>
 void exchange_rows(int64_t count, const int* pivots, bool reversed, int64_t columns, Block<T> a) {
-#pragma omp parallel for if (count * columns > kParallel)
-  for (int64_t j = 0; j < columns; ++j)
+  share_tasks(columns, count * columns > kParallel, [&](int64_t j) {
     for (int64_t step = 0; step < count; ++step) {
       const int64_t i = reversed ? count - 1 - step : step;
       if (pivots[i] - 1 != i) std::swap(a.at(i, j), a.at(pivots[i] - 1, j));
     }
+  });
 }
 
 template <typename T>
 int64_t factor_lu(int64_t m, int64_t n, Block<T> a, int* pivots) {
   if (std::min(m, n) <= kNarrow) return factor_narrow(m, n, a, pivots);
+  if (m == n && n <= 16) return factor_small<16>(n, a, pivots);
+  if (m == n && n <= 32) return factor_small<32>(n, a, pivots);
   const int64_t half = std::min(m, n) / 2, rest = n - half;
   const int64_t failed = factor_lu(m, half, a, pivots);
   const Block<T> right = a.from(0, half), corner = a.from(half, half);

@@ -40,22 +40,6 @@ Blas blas(int64_t rows, int64_t columns, int64_t row, int64_t column) {
 constexpr double kFewestForThreads = 1 << 16;
 constexpr int64_t kLongestSum = 128;
 
-/// Lowers the number of threads to one for a scope, if asked to.
-class [[nodiscard]] OneThread {
- public:
-  explicit OneThread(bool on) : before_(on ? omp_get_max_threads() : 1) {
-    if (before_ > 1) omp_set_num_threads(1);
-  }
-  ~OneThread() {
-    if (before_ > 1) omp_set_num_threads(before_);
-  }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
-
 /// oneDNN divides products with a transposed second operand badly among threads, and sums long ones
 /// slowly. It is faster for others, and where packing takes long beside the product.
 bool suits_blocks(int64_t m, int64_t n, int64_t k, Blas a, Blas b) {

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "backends/cpu/tools/share.h"
 #include "core/base/tensor.h"
 
 namespace tapegrad::backends::cpu {
@@ -65,16 +66,15 @@ void for_each_meant(const Tensor& x, const Tensor& index, int dim, Visit visit) 
   const std::vector<int64_t> outer = offsets_of(x.layout(), 0, dim);
   const std::vector<int64_t> inner = offsets_of(x.layout(), dim + 1, x.rank());
   if (inner.size() == 1) {  // along the last dimension
-#pragma omp parallel for if (index.numel() > kParallelAbove)
-    for (size_t o = 0; o < outer.size(); ++o)
-      for (int64_t j = 0, p = int64_t(o) * length; j < length; ++j, ++p)
-        visit(p, outer[o] + which[p] * step);
+    share_tasks(int64_t(outer.size()), index.numel() > kParallelAbove, [&](int64_t o) {
+      for (int64_t j = 0, p = o * length; j < length; ++j, ++p)
+        visit(p, outer[size_t(o)] + which[p] * step);
+    });
     return;
   }
   const int64_t width = int64_t(inner.size()), blocks = (width + kColumns - 1) / kColumns;
   const int64_t tasks = int64_t(outer.size()) * blocks;
-#pragma omp parallel for if (index.numel() > kParallelAbove)
-  for (int64_t task = 0; task < tasks; ++task) {
+  share_tasks(tasks, index.numel() > kParallelAbove, [&](int64_t task) {
     const int64_t o = task / blocks, begin = task % blocks * kColumns;
     const int64_t end = std::min(width, begin + kColumns);
     for (int64_t j = 0; j < length; ++j) {
@@ -82,7 +82,7 @@ void for_each_meant(const Tensor& x, const Tensor& index, int dim, Visit visit) 
       for (int64_t i = begin; i < end; ++i)
         visit(line + i, outer[size_t(o)] + which[line + i] * step + inner[size_t(i)]);
     }
-  }
+  });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -16,4 +16,20 @@ inline void respect_thread_limit() {
     omp_set_dynamic(false);
 }
 
+/// Lowers the number of threads to one for a scope, if asked to.
+class [[nodiscard]] OneThread {
+ public:
+  explicit OneThread(bool on) : before_(on ? omp_get_max_threads() : 1) {
+    if (before_ > 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ > 1) omp_set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
 }  // namespace tapegrad::backends::cpu
