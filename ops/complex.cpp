@@ -6,7 +6,9 @@
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/internal/complex_kernels.h"
+#include "ops/internal/operands.h"
 #include "ops/internal/unbroadcast.h"
+#include "ops/numeric.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -122,7 +124,7 @@ Variable conj(const Variable& z, Where where) {
 
 Variable complex_abs(const Variable& z, Where where) {
   const CallLine line(where);
-  return norm(checked("complex_abs", z), 2.0, {-1});
+  return hypot(part("complex_abs", z, 0), part("complex_abs", z, 1));
 }
 
 Variable angle(const Variable& z, Where where) {
@@ -142,9 +144,13 @@ Variable complex_mul(const Variable& a, const Variable& b, Where where) {
 Variable complex_div(const Variable& a, const Variable& b, Where where) {
   const CallLine line(where);
   const Variable x = part("complex_div", a, 0), y = part("complex_div", a, 1);
-  const Variable u = part("complex_div", b, 0), v = part("complex_div", b, 1);
-  const Variable square = u * u + v * v;
-  return joined((x * u + y * v) / square, (y * u - x * v) / square);
+  const DType dtype = common_dtype("complex_div", a, b);
+  const Variable u = part("complex_div", b, 0).to(dtype), v = part("complex_div", b, 1).to(dtype);
+  // u and v are multiplied by a power of two, so that their squares are in range.
+  const Variable exponent = -floor(log2(maximum(abs(u.detach()), abs(v.detach()))));
+  const Variable shift = tapegrad::where(isfinite(exponent), exponent, 0);
+  const Variable s = ldexp(u, shift), t = ldexp(v, shift), square = s * s + t * t;
+  return joined(ldexp((x * s + y * t) / square, shift), ldexp((y * s - x * t) / square, shift));
 }
 
 }  // namespace tapegrad

@@ -128,5 +128,36 @@ TEST_F(Complex, RefusesOtherShapes) {
   EXPECT_THROW(complex(ones({2}), ones({3})), ShapeError);
 }
 
+// Squares of the parts are beyond the range of the dtype.
+TEST_F(Complex, OfAnyMagnitude) {
+  for (const double size : {1e-300, 1e-160, 1e160, 1e300}) {
+    const Variable z = tensor({{3 * size, -4 * size}}, {.dtype = f64, .requires_grad = true});
+    EXPECT_DOUBLE_EQ(complex_abs(z).item(), 5 * size);
+    sum(complex_abs(z)).backward();
+    EXPECT_DOUBLE_EQ(z.grad().to_vector<double>()[0], 0.6);
+    EXPECT_DOUBLE_EQ(z.grad().to_vector<double>()[1], -0.8);
+    const Variable one = tensor({{1.0, 2.0}}, {.dtype = f64});
+    const Number quotient = numbers(complex_div(one * size, z))[0];
+    EXPECT_NEAR(quotient.real(), -0.2, 1e-15) << size;
+    EXPECT_NEAR(quotient.imag(), 0.4, 1e-15) << size;
+  }
+  const Variable half = tensor({{300.0, 400.0}}, {.dtype = f16});
+  EXPECT_EQ(complex_abs(half).item(), 500);
+  EXPECT_EQ(numbers(complex_div(half, half).to(f64))[0], Number(1, 0));
+  const Variable zero = zeros({1, 2}, {.dtype = f64, .requires_grad = true});
+  sum(complex_abs(zero)).backward();
+  EXPECT_EQ(zero.grad().to_vector<double>(), (std::vector<double>{0, 0}));
+}
+
+// A float32 divisor does not round the quotient of a float64 dividend.
+TEST_F(Complex, QuotientsOfMixedDtypes) {
+  const Variable narrow = b.to(f32);
+  const std::vector<Number> divisor = numbers(narrow.to(f64));
+  expect_equal(complex_div(a, narrow), [&](size_t i) { return x[i] / divisor[i]; });
+  const auto checked = gradcheck([](const auto& in) { return complex_div(in[0], in[1]); },
+                                 {a.requires_grad_(), b.requires_grad_()}, {.order = 2});
+  EXPECT_TRUE(checked) << checked.message;
+}
+
 }  // namespace
 }  // namespace tapegrad
