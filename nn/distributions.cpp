@@ -10,6 +10,7 @@
 #include "nn/internal/distribution_parts.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
+#include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/extremes.h"
@@ -129,11 +130,9 @@ Variable Normal::log_prob(const Variable& value) const {
 Variable Normal::entropy() const {
   return (0.5 + 0.5 * kLogTwoPi) + log(scale) + 0.0 * loc.detach();
 }
-Variable Normal::cdf(const Variable& value) const {
-  return 0.5 * (1.0 + erf((value - loc) / (scale * std::numbers::sqrt2)));
-}
+Variable Normal::cdf(const Variable& value) const { return ndtr((value - loc) / scale); }
 Variable Normal::icdf(const Variable& probability) const {
-  return loc + scale * std::numbers::sqrt2 * erfinv(2.0 * probability - 1.0);
+  return loc + scale * ndtri(probability);
 }
 Variable Normal::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   return loc + scale * randn(joined(sample_shape, batch_of(loc, scale)), like(loc), generator);

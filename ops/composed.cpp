@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/arrange.h"
 #include "ops/distance.h"
 #include "ops/einsum.h"
@@ -211,6 +212,7 @@ Variable linalg::cond(const Variable& x, Where where) {
 }
 Variable linalg::matrix_rank(const Variable& x, std::optional<double> rtol, Where where) {
   const Variable s = linalg::svdvals(x.detach(), where);
+  if (s.size(-1) == 0) return sum(s.to(i64), -1, false, where);
   const double share =
       rtol.value_or(finfo(x.dtype()).eps * double(std::max(x.size(-1), x.size(-2))));
   return sum((s > amax(s, -1, true, where) * share).to(i64), -1, false, where);
@@ -223,8 +225,40 @@ Variable entr(const Variable& x, Where where) {
 Variable ndtr(const Variable& x, Where where) {
   return 0.5 * erfc(x * -std::numbers::sqrt2 / 2, where);
 }
+
+namespace {
+
+struct Ndtri {
+  static constexpr std::string_view kName = "ndtri";
+  SavedOutput<> y{};
+  auto saved() { return std::tie(y); }
+
+  Tensor forward(const Tensor& x) {
+    const Variable p = Variable(x).to(f64), tail = minimum(p, 1.0 - p), log_tail = log(tail);
+    // Newton's method for log(ndtr(y)) = log(tail), which is concave. It starts with the first
+    // terms of the asymptotic series, or near the middle with the inverse of erf.
+    const Variable square = -2.0 * log_tail;
+    const Variable far = -sqrt(square - log(square) - std::log(2 * std::numbers::pi));
+    const Variable near = std::numbers::sqrt2 * erfinv(2.0 * tail - 1.0);
+    Variable y = tapegrad::where(tail < 0.02, far, near);
+    for (int i = 0; i < 4; ++i) {
+      const Variable value = ndtr(y), density = exp(-0.5 * y * y) / kRootTwoPi;
+      const Variable step = (log(value) - log_tail) * (value / density);
+      y = tapegrad::where(isfinite(step), y - step, y);
+    }
+    y = tapegrad::where(tail == 0.0, -std::numeric_limits<double>::infinity(), y);
+    return tapegrad::where(p > 0.5, -y, y).value().to(x.dtype());
+  }
+  Variable backward(const Variable& dy) const { return dy * (kRootTwoPi * exp(0.5 * y() * y())); }
+
+ private:
+  static constexpr double kRootTwoPi = std::numbers::sqrt2 / std::numbers::inv_sqrtpi;
+};
+
+}  // namespace
+
 Variable ndtri(const Variable& x, Where where) {
-  return std::numbers::sqrt2 * erfinv(2 * x - 1, where);
+  return apply(Ndtri{}, where, is_float(x.dtype()) ? x : x.to(default_dtype(), where));
 }
 Variable mvlgamma(const Variable& x, int64_t p, Where where) {
   if (p < 1 || p > 1024) fail<ArgumentError>("mvlgamma: p is ", p, ", not in [1, 1024]");

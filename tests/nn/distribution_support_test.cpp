@@ -209,5 +209,17 @@ TEST(DistributionSupport, SecondDerivativesInTheConcentrationAreErrors) {
   EXPECT_THROW(second(square(Gamma(a, t({1})).rsample())), AutogradError);
 }
 
+// Values of mpmath.
+TEST(DistributionSupport, TailsOfTheNormalDistribution) {
+  const Normal normal(t({1}), t({2}));
+  EXPECT_NEAR(normal.cdf(t({-39})).item() / 2.7536241186062336951e-89, 1, 1e-12);
+  EXPECT_NEAR(normal.cdf(t({-15})).item() / 6.2209605742717841235e-16, 1, 1e-13);
+  EXPECT_NEAR(normal.icdf(t({1e-20})).item(), 1 - 2 * 9.2623400897984075796, 1e-13);
+  EXPECT_EQ(normal.cdf(t({-kInf, 1, kInf})).to_vector<double>(), (std::vector<double>{0, 0.5, 1}));
+  EXPECT_EQ(normal.icdf(t({0, 0.5, 1})).to_vector<double>(), (std::vector<double>{-kInf, 1, kInf}));
+  EXPECT_NEAR(LogNormal(t({0}), t({1})).icdf(t({1e-20})).item(), std::exp(-9.2623400897984075796),
+              1e-17);
+}
+
 }  // namespace
 }  // namespace tapegrad::distributions

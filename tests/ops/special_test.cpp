@@ -9,6 +9,7 @@
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
 #include "ops/binary.h"
+#include "ops/composed.h"
 #include "ops/create.h"
 
 namespace tapegrad {
@@ -283,6 +284,36 @@ TEST(Special, IntegersBecomeFloats) {
   EXPECT_THROW(polygamma(-1, make<double>({1})), ArgumentError);
   EXPECT_THROW(polygamma(171, make<double>({1})), ArgumentError);
   EXPECT_EQ(polygamma(0, make<double>({2.5})).item(), digamma(make<double>({2.5})).item());
+}
+
+// The values were computed with mpmath to 20 digits.
+TEST(Special, NormalQuantilesOfSmallProbabilities) {
+  const std::vector<Point> points = {{1e-300, -37.047096299361199237},
+                                     {1e-100, -21.273453560965324294},
+                                     {1e-20, -9.2623400897984075796},
+                                     {1e-10, -6.3613409024040561991},
+                                     {1e-05, -4.2648907939228246102},
+                                     {0.019, -2.0748547343933097946},
+                                     {0.021, -2.0335201492530509384},
+                                     {0.25, -0.6744897501960817432},
+                                     {0.5, 0},
+                                     {0.75, 0.6744897501960817432},
+                                     {1 - 0x1p-53, 8.2095361516013868556}};
+  for (const auto& [p, y] : points) {
+    EXPECT_LE(std::abs(ndtri(make<double>({p})).item() - y), 8 * 0x1p-52 * std::abs(y)) << p;
+    if (p > 1e-40 && p < 1 - 1e-10) {
+      const double rounded = ndtr(ndtri(make<float>({float(p)})).to(f64)).item();
+      EXPECT_NEAR(rounded / float(p), 1, 1e-5) << p;
+    }
+  }
+  const Doubles ends = ndtri(make<double>({0, 1, -0.5, 1.5, kNaN, 5e-324})).to_vector<double>();
+  expect_exactly(make<double>({ends[0], ends[1], ends[2], ends[3], ends[4]}),
+                 {-kInf, kInf, kNaN, kNaN, kNaN});
+  EXPECT_NEAR(ends[5], -38.467, 1e-2);
+  EXPECT_EQ(ndtri(make<float>({0.25f})).dtype(), f32);
+  const auto checked = gradcheck([](const auto& in) { return ndtri(in[0]); },
+                                 {make<double>({0.3, 0.01, 0.9}).requires_grad_()}, {.order = 2});
+  EXPECT_TRUE(checked) << checked.message;
 }
 
 }  // namespace
