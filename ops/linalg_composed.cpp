@@ -203,8 +203,9 @@ Variable matrix_norm(const Variable& x, std::string_view ord, const Dims& dims, 
 Variable matrix_norm(const Variable& x, double ord, const Dims& dims, bool keepdim, Where where) {
   const CallLine line(where);
   const Plane plane(x, dims);
-  const auto extreme = [&](const Variable& y, int dim) {
-    return ord > 0 ? amax(y, {dim}) : amin(y, {dim});
+  const auto extreme = [&](const Variable& y, int dim) {  // the largest of no values is 0
+    if (ord > 0) return y.size(dim) == 0 ? sum(y, {dim}) : amax(y, {dim});
+    return amin(y, {dim});
   };
   if (std::abs(ord) == 2) return plane.keep(extreme(values_of(x, plane), -1), keepdim);
   if (std::abs(ord) != 1 && !std::isinf(ord))

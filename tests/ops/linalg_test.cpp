@@ -8,6 +8,7 @@
 
 #include "core/autograd/gradcheck.h"
 #include "ops/binary.h"
+#include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/matmul.h"
@@ -249,6 +250,16 @@ TEST(Linalg, ABatchGivesWhatItsMatricesGive) {
     expect_same(linalg::det(one), d);
     expect_same(linalg::matrix_exp(one), e);
   }
+}
+
+TEST(Linalg, T03_RanksAndNormsOfEmptyMatrices) {
+  for (const Shape& shape : {Shape{0, 3}, Shape{3, 0}, Shape{0, 0}}) {
+    EXPECT_EQ(linalg::matrix_rank(zeros(shape)).item<int64_t>(), 0);
+    for (const double ord : {2.0, 1.0, double(INFINITY)})
+      EXPECT_EQ(linalg::matrix_norm(zeros(shape), ord).item(), 0) << shape << ' ' << ord;
+    EXPECT_THROW(linalg::matrix_norm(zeros(shape), -2.0), ArgumentError);
+  }
+  EXPECT_EQ(linalg::matrix_rank(zeros({2, 3, 0})).shape(), (Shape{2}));
 }
 
 }  // namespace
