@@ -155,6 +155,10 @@ struct Norm {
     if (p == 0) return Variable(Tensor::full(x.shape(), 0.0, x.dtype(), x.device()));
     if (p == 1) return sign(x) * extent.keep(dy);
     const Variable y = extent.keep(this->y());
+    if (p < 0) {  // y is 0 if an element is
+      const Variable size = where(eq(x, 0.0), 1.0, abs(x));
+      return sign(x) * pow(y / size, 1 - p) * extent.keep(dy);
+    }
     const Variable length = where(eq(y, 0.0), 1.0, y);
     if (p == 2) return x * (extent.keep(dy) / length);
     const Variable size = where(eq(x, 0.0), 1.0, abs(x));

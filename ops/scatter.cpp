@@ -124,6 +124,7 @@ struct ScatterReduce {
   static constexpr std::string_view kName = "scatter_reduce";
   int dim;
   Reduce reduce;
+  bool include_self = true;  // if false, x is the neutral element at the index
   Shape source_shape{};
   SavedInput<0> x{};
   SavedInput<1> index{};
@@ -155,7 +156,8 @@ struct ScatterReduce {
  private:
   // Each of n equal extremes receives dy / n.
   std::array<Variable, 3> of_extreme(const Variable& dy, const Variable& part) const {
-    const Variable own = eq(x(), y()).to(dy.dtype());
+    Variable own = eq(x(), y()).to(dy.dtype());
+    if (!include_self) own = scatter(own, dim, index(), 0);
     const Variable others = eq(part, gather(y(), dim, index())).to(dy.dtype());
     const Variable share = dy / scatter_add(own, dim, index(), others);
     return {own * share, Variable(), padded(others * gather(share, dim, index()), source_shape)};
@@ -264,7 +266,7 @@ Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const
       include_self ? x : scatter(x, dim, index, neutral(reduce, x.dtype()), where);
   if (reduce == Reduce::kSum) return scatter_add(start, dim, index, source, where);
   if (reduce != Reduce::kMean)
-    return apply(ScatterReduce{dim, reduce}, where, start, index, source);
+    return apply(ScatterReduce{dim, reduce, include_self}, where, start, index, source);
   const DType wide = is_float(x.dtype()) && size_of(x.dtype()) == 2 ? f32 : x.dtype();
   const Variable total = scatter_add(start.to(wide), dim, index, source.to(wide), where);
   const Variable own = full(x.shape(), include_self ? 1 : 0, {.dtype = i64, .device = x.device()});

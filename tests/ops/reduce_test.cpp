@@ -477,5 +477,19 @@ TEST(Variance, AnyCorrection) {
   EXPECT_TRUE(checked) << checked.message;
 }
 
+// (1 / |x| + 1 / |y|)^-1 is 0 at y = 0 for every x.
+TEST(Reduce, T33_NormsOfNegativeOrderAtZero) {
+  for (const double p : {-1.0, -2.0, -0.5}) {
+    const Variable x = tensor({1.0, 0.0, -2.0}, {.dtype = f64, .requires_grad = true});
+    const Variable y = norm(x, p);
+    EXPECT_EQ(y.item(), 0);
+    EXPECT_EQ(grad(y, x).to_vector<double>(), (std::vector<double>{0, 0, 0})) << p;
+    const Variable z = leaf({1, 0.5, -2});
+    const auto checked =
+        gradcheck([&](const auto& in) { return norm(in[0], p); }, {z}, {.order = 2});
+    EXPECT_TRUE(checked) << checked.message;
+  }
+}
+
 }  // namespace
 }  // namespace tapegrad

@@ -182,6 +182,19 @@ TEST(Scatter, EqualExtremesShare) {  // T30
   EXPECT_EQ(source.grad().to_vector<double>(), (Doubles{1.0 / 3, 1.0 / 3, 0.5}));
 }
 
+// Without the element of x, an infinite extreme is shared by the elements of source alone.
+TEST(Scatter, ExtremesThatExcludeTheElementItself) {
+  for (const double inf : {-1.0 / 0.0, 1.0 / 0.0}) {
+    const Variable x = make({inf, 5, 3}).requires_grad_(),
+                   source = make({inf, inf, inf}).requires_grad_();
+    sum(scatter_reduce(x, 0, tensor<int64_t>({0, 0, 1}), source,
+                       inf < 0 ? Reduce::kAmax : Reduce::kAmin, /*include_self=*/false))
+        .backward();
+    EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{0, 0, 1}));
+    EXPECT_EQ(source.grad().to_vector<double>(), (Doubles{0.5, 0.5, 1}));
+  }
+}
+
 TEST(Subscript, AssignmentsWriteToTheVariable) {
   Variable x = count({2, 3});
   x[x > 3] = 9;
