@@ -45,7 +45,7 @@ Variable Cauchy::entropy() const { return std::log(4 * kPi) + log(scale) + zeros
 Variable Cauchy::mean() const { return constant(loc + scale, NAN); }
 Variable Cauchy::variance() const { return constant(loc + scale, INFINITY); }
 Variable Cauchy::cdf(const Variable& value) const {
-  return atan((value - loc) / scale) / kPi + 0.5;
+  return atan2(1.0, (loc - value) / scale) / kPi;  // accurate for small probabilities
 }
 Variable Cauchy::icdf(const Variable& probability) const {
   // tan() of a rounded pi / 2 may have the wrong sign.

@@ -12,6 +12,7 @@
 #include "ops/extremes.h"
 #include "ops/index.h"
 #include "ops/noise.h"
+#include "ops/numeric.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
@@ -39,6 +40,12 @@ Variable probs_of(const Odds& odds) {
 Variable logits_of(const Odds& odds) {
   return odds.logits.defined() ? odds.logits : log(odds.probs) - log1p(-odds.probs);
 }
+/// The log-probability of numbers of successes and failures. A number of 0 adds 0.
+Variable log_of(const Variable& successes, const Variable& failures, const Variable& probs,
+                const Variable& logits, bool has_logits) {
+  if (!has_logits) return xlogy(successes, probs) + xlog1py(failures, -probs);
+  return count_times(successes, logsigmoid(logits)) + count_times(failures, logsigmoid(-logits));
+}
 void require_one(std::string_view kind, const Odds& odds) {
   if (odds.probs.defined() == odds.logits.defined())
     fail<ArgumentError>(kind, ": give either .probs or .logits");
@@ -62,7 +69,8 @@ Variable Poisson::draw(const Shape& sample_shape, RandomGenerator& generator) co
   return poisson(expand(rate, joined(sample_shape, rate.shape())).contiguous(), generator);
 }
 
-Geometric::Geometric(const Odds& odds) : Distribution("Geometric") {
+Geometric::Geometric(const Odds& odds)
+    : Distribution("Geometric"), has_logits_(odds.logits.defined()) {
   const ErrorLine line(odds.where);
   require_one(kind(), odds);
   probs = probs_of(odds);
@@ -71,12 +79,12 @@ Geometric::Geometric(const Odds& odds) : Distribution("Geometric") {
 }
 Variable Geometric::log_prob(const Variable& given) const {
   const Variable value = as_float(given, probs);
-  return log_density(value, is_no_count(value), 0.0,
-                     [&](const Variable& x) { return xlogy(x, 1.0 - probs) + log(probs); });
+  return log_density(value, is_no_count(value), 0.0, [&](const Variable& x) {
+    return log_of(ones_like(x), x, probs, logits, has_logits_);
+  });
 }
 Variable Geometric::entropy() const {
-  const Variable other = 1.0 - probs;
-  return -(xlogy(other, other) + xlogy(probs, probs)) / probs;
+  return -(xlog1py(1.0 - probs, -probs) + xlogy(probs, probs)) / probs;
 }
 Variable Geometric::mean() const { return 1.0 / probs - 1.0; }
 Variable Geometric::variance() const { return (1.0 / probs - 1.0) / probs; }
@@ -85,7 +93,8 @@ Variable Geometric::draw(const Shape& sample_shape, RandomGenerator& generator) 
   return floor(log(u) / log1p(-probs));
 }
 
-Binomial::Binomial(int64_t count, const Odds& odds) : Distribution("Binomial"), total_count(count) {
+Binomial::Binomial(int64_t count, const Odds& odds)
+    : Distribution("Binomial"), total_count(count), has_logits_(odds.logits.defined()) {
   const ErrorLine line(odds.where);
   require_one(kind(), odds);
   if (count < 0) fail<ArgumentError>(kind(), ": total_count is ", count);
@@ -97,7 +106,7 @@ Variable Binomial::log_prob(const Variable& given) const {
   const Variable value = as_float(given, probs);
   const double n = double(total_count);
   return log_density(value, logical_or(is_no_count(value), value > n), 0.0, [&](const Variable& x) {
-    return log_choose(n, x) + xlogy(x, probs) + xlogy(n - x, 1.0 - probs);
+    return log_choose(n, x) + log_of(x, n - x, probs, logits, has_logits_);
   });
 }
 Variable Binomial::entropy() const {

@@ -34,6 +34,7 @@ class Geometric final : public Distribution {
 
  private:
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
+  bool has_logits_;  // probs may be rounded to 1
 };
 
 /// The number of successes in total_count trials of probability probs. entropy() sums over all
@@ -52,6 +53,7 @@ class Binomial final : public Distribution {
 
  private:
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
+  bool has_logits_;  // probs may be rounded to 0 or 1
 };
 
 /// Categorical whose samples are rows of 0 with a single 1.

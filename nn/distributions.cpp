@@ -75,6 +75,9 @@ void require(std::string_view kind, std::string_view condition, const Variable& 
   });
 }
 
+Variable count_times(const Variable& counts, const Variable& logs) {
+  return counts * where(logical_and(counts == 0, logs == -INFINITY), 0.0, logs);
+}
 Variable has_fraction(const Variable& value) {
   if (!is_float(value.dtype())) return value != value;
   return value - floor(value) > 0;  // false for NaN and infinities
@@ -238,7 +241,7 @@ Variable Multinomial::log_prob(const Variable& counts) const {
   return log_density(n, unsqueeze(outside, -1), 0.0,
                      [&](const Variable& inside) {
                        return unsqueeze(lgamma(total + 1.0) - sum(lgamma(inside + 1.0), {-1}) +
-                                            sum(xlogy(inside, exp(logits)), {-1}),
+                                            sum(count_times(inside, logits), {-1}),
                                         -1);
                      })
       .squeeze(-1);
@@ -473,11 +476,12 @@ Variable Laplace::entropy() const { return 1.0 + log(2.0 * scale) + zeros_like(l
 Variable Laplace::mean() const { return expand(loc, batch_of(loc, scale)); }
 Variable Laplace::variance() const { return 2.0 * square(scale) + zeros_like(loc); }
 Variable Laplace::cdf(const Variable& value) const {
-  return 0.5 - 0.5 * sign(value - loc) * expm1(-abs(value - loc) / scale);
+  const Variable z = (value - loc) / scale;
+  return where(z < 0, 0.5 * exp(clamp_max(z, 0.0)), 1.0 - 0.5 * exp(-clamp_min(z, 0.0)));
 }
 Variable Laplace::icdf(const Variable& probability) const {
-  const Variable side = probability - 0.5;
-  return loc - scale * sign(side) * log1p(-2.0 * abs(side));
+  const Variable p = checked_probability(probability);
+  return loc + scale * where(p < 0.5, log(2.0 * p), -log(2.0 - 2.0 * p));
 }
 Variable Laplace::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   const Shape shape = joined(sample_shape, batch_of(loc, scale));

@@ -21,6 +21,8 @@ template <typename F>
 Variable log_density(const Variable& value, const Variable& outside, Operand point, F f) {
   return where(outside, -INFINITY, f(where(outside, point, value)));
 }
+/// Counts times logarithms of probabilities, which may be -inf where the count is 0.
+Variable count_times(const Variable& counts, const Variable& logs);
 /// Whether an element is finite and no whole number.
 Variable has_fraction(const Variable& value);
 /// Returns the probabilities, and NaN in place of those outside of [0, 1].

@@ -221,5 +221,45 @@ TEST(DistributionSupport, TailsOfTheNormalDistribution) {
               1e-17);
 }
 
+// exp(-50) / 2 is below the rounding of 1/2, and so is the probability of a Cauchy value below
+// -1e20.
+TEST(DistributionSupport, TailsOfLaplaceAndCauchy) {
+  const Laplace laplace(t({1}), t({2}));
+  EXPECT_NEAR(laplace.cdf(t({-99})).item() / (0.5 * std::exp(-50)), 1, 1e-14);
+  EXPECT_NEAR(laplace.icdf(t({1e-30})).item(), 1 + 2 * std::log(2e-30), 1e-12);
+  EXPECT_EQ(laplace.icdf(t({0, 0.5, 1})).to_vector<double>(),
+            (std::vector<double>{-kInf, 1, kInf}));
+  const Variable at = t({1}).requires_grad_(), p = t({0.5}).requires_grad_();
+  sum(laplace.cdf(at)).backward();
+  EXPECT_EQ(at.grad().item(), 0.25);  // the density
+  sum(laplace.icdf(p)).backward();
+  EXPECT_EQ(p.grad().item(), 4);
+  EXPECT_NEAR(Cauchy(t({0}), t({1})).cdf(t({-1e20})).item() * 1e20, 1 / 3.14159265358979323846,
+              1e-15);
+  EXPECT_EQ(Cauchy(t({0}), t({1})).cdf(t({-kInf, 0, kInf})).to_vector<double>(),
+            (std::vector<double>{0, 0.5, 1}));
+}
+
+// Probabilities that round to 0 or 1, given by their logits. The values are PyTorch's (2.15).
+TEST(DistributionSupport, CountsOfLargeLogits) {
+  const Variable logits = tensor({20.0f, -110.0f, 100.0f}).requires_grad_();
+  const Variable y = Binomial(5, {.logits = logits}).log_prob(tensor({2.0f, 1.0f, 3.0f}));
+  const auto found = y.to_vector<double>();
+  EXPECT_NEAR(found[0], -57.697414398193359, 1e-5);
+  EXPECT_NEAR(found[1], std::log(5) - 110, 1e-5);
+  EXPECT_NEAR(found[2], std::log(10) - 200, 1e-4);
+  sum(y).backward();
+  EXPECT_EQ(logits.grad().to_vector<double>(), (std::vector<double>{-3, 1, -2}));
+  EXPECT_EQ(Geometric({.logits = tensor({30.0f})}).log_prob(tensor({4.0f})).item(), -120);
+  const Variable rare = Geometric(tensor({1e-6f})).log_prob(tensor({1e6f}));
+  EXPECT_NEAR(rare.item(), std::log(1e-6) - 1.0000005, 2e-6);
+  EXPECT_NEAR(Geometric(t({1e-20})).entropy().item(), 1 + 20 * std::log(10), 1e-12);
+  const Variable three = tensor({0.0f, -110.0f, -200.0f});
+  const Variable counts = tensor({4.0f, 2.0f, 0.0f});
+  EXPECT_NEAR(Multinomial(6, {.logits = three}).log_prob(counts).item(), std::log(15) - 220, 1e-4);
+  EXPECT_EQ(Binomial(5, t({0, 1})).log_prob(t({0, 5})).to_vector<double>(),
+            (std::vector<double>{0, 0}));
+}
+
 }  // namespace
 }  // namespace tapegrad::distributions
