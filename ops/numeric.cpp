@@ -185,7 +185,9 @@ Variable lcm(const Operand& x, const Operand& y) {
 Variable xlog1py(const Operand& x, const Operand& y) {
   const CallLine line(x.where);
   const auto [a, b] = Pair("xlog1py", x, y, float_dtype("xlog1py", x, y));
-  const Variable zero = logical_and(eq(a, 0), logical_not(isnan(b)));
+  // Elsewhere a product with 0 is 0, and its derivative in x is log1p(y).
+  const Variable infinite = logical_or(le(b, -1.0), isposinf(b)),
+                 zero = logical_and(eq(a, 0), infinite);
   return where(zero, 0, a * log1p(where(zero, 0, b)));
 }
 

@@ -11,6 +11,8 @@
 #include "ops/binary.h"
 #include "ops/composed.h"
 #include "ops/create.h"
+#include "ops/numeric.h"
+#include "ops/reduce.h"
 
 namespace tapegrad {
 namespace {
@@ -314,6 +316,17 @@ TEST(Special, NormalQuantilesOfSmallProbabilities) {
   const auto checked = gradcheck([](const auto& in) { return ndtri(in[0]); },
                                  {make<double>({0.3, 0.01, 0.9}).requires_grad_()}, {.order = 2});
   EXPECT_TRUE(checked) << checked.message;
+}
+
+// d/dx of x log1p(y) is log1p(y), also at x = 0.
+TEST(Special, DerivativeOfXlog1pyAtZero) {
+  const Variable x = make<double>({0, 0, 0, 0, 2}).requires_grad_();
+  const Variable y = make<double>({1, -1, -2, kInf, 1});
+  const Variable z = xlog1py(x, y);
+  expect_exactly(z, {0, 0, 0, 0, 2 * std::log1p(1)});
+  sum(z).backward();
+  expect_exactly(x.grad(), {std::log1p(1), 0, 0, 0, std::log1p(1)});
+  expect_exactly(xlog1py(make<double>({0}), make<double>({kNaN})), {kNaN});
 }
 
 }  // namespace
