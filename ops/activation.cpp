@@ -108,6 +108,11 @@ struct Elu {
   }
 };
 
+/// x within [-limit, limit], beyond which a derivative is constant: the terms of its rule stay
+/// finite.
+Variable within(const Variable& x, double limit) { return clamp(x, {.min = -limit, .max = limit}); }
+constexpr double kGeluLimit = 30, kSigmoidLimit = 800;
+
 struct GeluErf : UnaryOp<kernels::gelu_erf> {
   static constexpr std::string_view kName = "gelu";
   SavedInput<0> x{};
@@ -115,7 +120,7 @@ struct GeluErf : UnaryOp<kernels::gelu_erf> {
 
   // dx = dy (Phi(x) + x phi(x))
   Variable backward(const Variable& dy) const {
-    const Variable in = x();
+    const Variable in = within(x(), kGeluLimit);
     constexpr double kDensity = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
     const Variable below = erf(in * (1 / std::numbers::sqrt2)) * 0.5 + 0.5;
     return dy * (below + in * exp(square(in) * -0.5) * kDensity);
@@ -132,7 +137,7 @@ struct GeluTanh : UnaryOp<kernels::gelu_tanh> {
   auto saved() { return std::tie(x); }
 
   Variable backward(const Variable& dy) const {
-    const Variable x = this->x();
+    const Variable x = within(this->x(), kGeluLimit);
     constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715;
     const Variable t = tanh((x + x * square(x) * kCubic) * kScale);
     const Variable slope = (square(x) * (3 * kCubic) + 1) * kScale;
@@ -156,7 +161,7 @@ struct Silu : UnaryOp<kernels::silu> {
   auto saved() { return std::tie(x); }
 
   Variable backward(const Variable& dy) const {
-    const Variable in = x();
+    const Variable in = within(x(), kSigmoidLimit);
     const Variable s = sigmoid(in);
     return dy * (s * (in * (1 - s) + 1));
   }
@@ -171,7 +176,7 @@ struct Mish : UnaryOp<kernels::mish> {
   auto saved() { return std::tie(x); }
 
   Variable backward(const Variable& dy) const {
-    const Variable in = x();
+    const Variable in = within(x(), kSigmoidLimit);
     const Variable t = tanh(softplus(in));
     return dy * (t + in * sigmoid(in) * (1 - square(t)));
   }
@@ -234,7 +239,7 @@ struct Hardswish : UnaryOp<kernels::hardswish> {
   Variable backward(const Variable& dy) const {
     const Variable in = x();
     return piecewise(dy, in, {-3.0, 3.0, 0.0, 0.0, 1.0}) +
-           piecewise(dy, in, {-3.0, 3.0, 0.0, 1.0, 0.0}) * (in / 3 + 0.5);
+           piecewise(dy, in, {-3.0, 3.0, 0.0, 1.0, 0.0}) * (within(in, 3.0) / 3 + 0.5);
   }
   Tensor kernel_backward(const Tensor& dy) const {
     return by_kernel(kernels::hardswish_backward, dy, x);
