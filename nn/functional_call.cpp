@@ -62,6 +62,10 @@ ReplacedParameters::ReplacedParameters(Module& model, const VariableMap& values)
     if (given->second.shape() != member->shape())
       fail<ArgumentError>("functional_call: ", path, " is ", member->shape(), ", given ",
                           given->second.shape());
+    for (const auto& [old, fresh] : changes)
+      if (member->is_same(old) && !fresh->is_same(given->second))
+        fail<ArgumentError>("functional_call: ", path,
+                            " is tied to a parameter that is given another value");
     changes.emplace_back(*member, &given->second);
   }
   for (const auto& [name, value] : values)

@@ -38,8 +38,9 @@ void vector_to_parameters(const Variable& vector, const std::vector<Variable>& p
 }  // namespace utils
 
 /// Puts other Variables in place of a model's parameters and buffers for a scope. Members tied to
-/// one parameter are all replaced. Throws ArgumentError for a name that the model does not have or
-/// a value of another shape. The model must not be called by other threads meanwhile.
+/// one parameter are all replaced. Throws ArgumentError for a name that the model does not have, a
+/// value of another shape, and different values of tied members. The model must not be called by
+/// other threads meanwhile.
 class [[nodiscard]] ReplacedParameters {
  public:
   ReplacedParameters(Module& model, const VariableMap& values);

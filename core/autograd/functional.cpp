@@ -12,6 +12,13 @@ Variable full_like(const Variable& x, double value) {
   return Variable(Tensor::full(x.shape(), value, x.dtype(), x.device()));
 }
 
+/// Turns recording on. Throws AutogradError in InferenceMode, where every derivative would be 0.
+Recording recorded(std::string_view op) {
+  if (is_inference_mode())
+    fail<AutogradError>(op, ": InferenceMode is on, which records nothing; use NoGrad instead");
+  return Recording(true);
+}
+
 /// Returns the arguments for the function: distinct leaves, or results of ops on xs if
 /// create_graph.
 Variables prepare(std::string_view op, const Variables& xs, bool create_graph) {
@@ -161,7 +168,7 @@ void fail_arguments(size_t wanted, size_t given) {
 }
 
 Products vjp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options) {
-  const Recording on(true);
+  const Recording on = recorded("vjp");
   const Variables in = prepare("vjp", xs, options.create_graph);
   Variables ys = f(in);
   Variables products = gradients("vjp", ys, complete("vjp", v, ys), in,
@@ -170,7 +177,7 @@ Products vjp(ListFunction f, const Variables& xs, const Variables& v, Functional
 }
 
 Products jvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options) {
-  const Recording on(true);
+  const Recording on = recorded("jvp");
   const Variables in = prepare("jvp", xs, options.create_graph);
   const Variables along = complete("jvp", v, in);
   Variables ys = f(in), u;
@@ -182,7 +189,7 @@ Products jvp(ListFunction f, const Variables& xs, const Variables& v, Functional
 }
 
 Products hvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options) {
-  const Recording on(true);
+  const Recording on = recorded("hvp");
   const Variables in = prepare("hvp", xs, options.create_graph);
   const Variables along = complete("hvp", v, in);
   const Variable y = scalar_of("hvp", f(in), /*batched=*/false);
@@ -194,7 +201,7 @@ Products hvp(ListFunction f, const Variables& xs, const Variables& v, Functional
 }
 
 std::vector<Variables> jacobian(ListFunction f, const Variables& xs, JacobianOptions options) {
-  const Recording on(true);
+  const Recording on = recorded("jacobian");
   const Variables in = prepare("jacobian", xs, options.create_graph);
   std::vector<Variables> result;
   for (const Variable& y : f(in))

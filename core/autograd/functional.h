@@ -14,7 +14,8 @@
 // differentiated.
 //
 // Inputs must be floats, else DTypeError is thrown. If an output does not depend on an input, the
-// derivative is zeros, or AutogradError is thrown if the option `strict` is set.
+// derivative is zeros, or AutogradError is thrown if the option `strict` is set. AutogradError is
+// also thrown in InferenceMode, in which nothing is recorded.
 #pragma once
 
 #include <tuple>

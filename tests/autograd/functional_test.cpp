@@ -227,5 +227,17 @@ TEST(Functional, RecordsAlsoWithinNoGrad) {
   EXPECT_EQ(jacobian([](const Variable& x) { return x * x; }, make({3.0})).item(), 6);
 }
 
+// Nothing is recorded, so each derivative would be 0.
+TEST(Functional, RefusesInferenceMode) {
+  const InferenceMode inference;
+  const Variable x = make({3.0});
+  const auto square = [](const Variable& x) { return x * x; };
+  expect_error<AutogradError>([&] { jacobian(square, x); }, {"jacobian", "InferenceMode"});
+  expect_error<AutogradError>([&] { hessian(square, x); }, {"InferenceMode"});
+  expect_error<AutogradError>([&] { vjp(square, x); }, {"vjp", "InferenceMode"});
+  expect_error<AutogradError>([&] { jvp(square, x, x); }, {"jvp", "InferenceMode"});
+  expect_error<AutogradError>([&] { hvp(square, x, x); }, {"hvp", "InferenceMode"});
+}
+
 }  // namespace
 }  // namespace tapegrad::testing

@@ -67,6 +67,13 @@ TEST(FunctionalCall, ReplacesTiedWeightsTogether) {
   EXPECT_EQ(sum(functional_call(tied, {{"embedding.weight", zero}}, ids)).item(), 0);
   EXPECT_TRUE(tied.head.weight.is_same(tied.embedding.weight));
   EXPECT_FALSE(tied.head.weight.is_same(zero));
+  // One value under both names, but not two values.
+  const VariableMap both = {{"embedding.weight", zero}, {"head.weight", zero}};
+  EXPECT_EQ(sum(functional_call(tied, both, ids)).item(), 0);
+  const VariableMap two = {{"embedding.weight", zero}, {"head.weight", zero + 1}};
+  const Variable before = tied.head.weight;
+  EXPECT_THROW(functional_call(tied, two, ids), ArgumentError);
+  EXPECT_TRUE(tied.embedding.weight.is_same(before));
 }
 
 TEST(PerSampleGradients, AreThoseOfEachExample) {
