@@ -308,7 +308,10 @@ class ItemLoader final : public Loader {
   /// Number of items of the shard.
   int64_t num_examples() const override { return epoch_size(dataset_size(), options_); }
   Shard shard() const override { return options_.shard; }
-  int64_t dataset_size() const override { return int64_t(data_->size()); }
+  int64_t dataset_size() const override {
+    if (!data_) fail<ArgumentError>("ItemLoader: this object was moved from");
+    return int64_t(data_->size());
+  }
   uint64_t seed() const override { return options_.seed; }
   const std::type_info* item_type() const override { return &typeid(Batch); }
   bool has_examples() const override { return detail::is_example<Batch>(); }

@@ -197,8 +197,13 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_siz
                      .batch_size = batch_size, .shuffle = shuffle, .num_workers = num_workers},
                  where) {}
 
+const Dataset& DataLoader::dataset() const {
+  if (!dataset_) fail<ArgumentError>("DataLoader: this object was moved from");
+  return *dataset_;
+}
+
 std::unique_ptr<BatchStream> DataLoader::start(LoaderState from) {
-  Order order(options_.batch_size, order_of_epoch(dataset_->size(), options_, from.epoch));
+  Order order(options_.batch_size, order_of_epoch(dataset_size(), options_, from.epoch));
   const SampleRandom random{options_.seed, from.epoch};
   const Device device = default_device().type == DeviceType::kCuda ? default_device() : gpu;
   const bool pin = options_.pin_memory && is_available(device);

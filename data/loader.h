@@ -196,11 +196,12 @@ class DataLoader final : public Loader {
     data.size();
   }) explicit DataLoader(const D&, const DataLoaderOptions& = {}) noexcept(refuse<D>()) {}
 
-  const Dataset& dataset() const { return *dataset_; }
+  /// Throws ArgumentError if the loader was moved from.
+  const Dataset& dataset() const;
   /// Number of examples of the shard.
-  int64_t num_examples() const override { return epoch_size(dataset_->size(), options_); }
+  int64_t num_examples() const override { return epoch_size(dataset().size(), options_); }
   Shard shard() const override { return options_.shard; }
-  int64_t dataset_size() const override { return dataset_->size(); }
+  int64_t dataset_size() const override { return dataset().size(); }
   uint64_t seed() const override { return options_.seed; }
 
  private:

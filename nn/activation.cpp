@@ -64,5 +64,9 @@ Unflatten::Unflatten(int dim, const Shape& unflattened_size)
 Lambda::Lambda(std::function<Variable(const Variable&)> function) : function(std::move(function)) {
   if (!this->function) fail<ArgumentError>("Lambda: the function is empty");
 }
+Variable Lambda::forward(const Variable& x) const {
+  if (!function) fail<ArgumentError>("Lambda: the function is empty; the layer was moved from");
+  return function(x);
+}
 
 }  // namespace tapegrad::nn

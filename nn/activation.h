@@ -161,7 +161,7 @@ struct Identity final : Stateless<Identity> {
 struct Lambda final : Stateless<Lambda> {
   std::function<Variable(const Variable&)> function;
   explicit Lambda(std::function<Variable(const Variable&)> function);
-  Variable forward(const Variable& x) const { return function(x); }
+  Variable forward(const Variable& x) const;  // throws ArgumentError if `function` is empty
 };
 
 }  // namespace tapegrad::nn

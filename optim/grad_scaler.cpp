@@ -63,6 +63,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
     fail<ArgumentError>("GradScaler: unscale_ ", seen->has_stepped ? "after step" : "twice",
                         " since the last update");
   const std::vector<Variable> params = optimizer.parameters();
+  if (params.empty()) fail<ArgumentError>("GradScaler: an optimizer that was moved from");
   for (const Variable& param : params)
     if (param.dtype() == f16 && gradient_values(param).defined())
       fail<DTypeError>("GradScaler: unscale_ of float16 gradients; keep parameters in float32");

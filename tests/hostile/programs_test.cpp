@@ -8,7 +8,9 @@
 #include "core/autograd/checkpoint.h"
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"
+#include "data/item_loader.h"
 #include "data/loader.h"
+#include "nn/activation.h"
 #include "nn/functional_call.h"
 #include "nn/linear.h"
 #include "nn/sequential.h"
@@ -22,6 +24,7 @@
 #include "ops/subscript.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+#include "optim/grad_scaler.h"
 #include "optim/lbfgs.h"
 #include "optim/optimizers.h"
 #include "tests/hostile/programs.h"
@@ -257,6 +260,32 @@ TEST(HostilePrograms, T78_MovedFromVariables) {
   EXPECT_THROW(x + 1, ArgumentError);
   x = y;
   EXPECT_EQ(values(x + 1), (Values{2, 2, 2}));
+}
+
+TEST(HostilePrograms, T78_MovedFromObjects) {
+  DataLoader loader(TensorDataset(ones({6, 2}), zeros({6}, i64)), {.batch_size = 2});
+  DataLoader other = std::move(loader);
+  EXPECT_EQ(other.size(), 3);
+  EXPECT_THROW(loader.size(), ArgumentError);  // NOLINT: the moved-from state is what is tested
+  EXPECT_THROW(loader.begin(), ArgumentError);
+  EXPECT_THROW(loader.dataset(), ArgumentError);
+  ItemLoader items(std::vector<Variable>{ones({2}), ones({2})}, {.batch_size = 1});
+  ItemLoader taken = std::move(items);
+  EXPECT_EQ(taken.size(), 2);
+  EXPECT_THROW(items.size(), ArgumentError);
+  EXPECT_THROW(items.begin(), ArgumentError);
+
+  nn::Lambda layer([](const Variable& x) { return 2 * x; });
+  nn::Lambda same = std::move(layer);
+  EXPECT_EQ(values(same(leaf())), (Values{2, 2, 2}));
+  EXPECT_THROW(layer(leaf()), ArgumentError);
+
+  optim::Adam adam({leaf()}, 0.1);
+  optim::Adam moved = std::move(adam);
+  optim::GradScaler scaler;
+  EXPECT_THROW(scaler.step(adam), ArgumentError);
+  EXPECT_THROW(scaler.unscale_(adam), ArgumentError);
+  expect_sound();
 }
 
 TEST(HostilePrograms, T78_SelfAssignment) {
