@@ -92,6 +92,8 @@ class HoldSizeSignal {
 }  // namespace
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(follow_links(path)) {
+  if (path_.find('\0') != path_.npos)  // the system would end the name there
+    fail<IoError>("save: a NUL in the name of a file: '", path_, "'");
   struct stat old {};
   const bool exists = stat(target_.c_str(), &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) fail<IoError>("save: not a regular file: ", path_);

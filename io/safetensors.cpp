@@ -25,6 +25,8 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 class InputFile {
  public:
   explicit InputFile(const std::string& path) : path_(path) {
+    if (path_.find('\0') != path_.npos)  // the system would end the name there
+      fail<IoError>("load: a NUL in the name of a file: '", path_, "'");
     file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file_ < 0) fail<IoError>("load: cannot open ", path_, ": ", std::strerror(errno));
     struct stat about {};

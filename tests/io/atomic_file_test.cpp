@@ -88,6 +88,10 @@ TEST(AtomicFile, SaysWhereItCannotWrite) {
   EXPECT_THROW(write_file(dir.path(), "x"), IoError);
   EXPECT_THROW(write_file("", "x"), IoError);
   EXPECT_THROW(write_file("/dev/null", "x"), IoError);
+  write_file(dir / "file", "old");
+  EXPECT_THROW(write_file((dir / "file").string() + '\0' + ".new", "x"), IoError);
+  EXPECT_THROW(load((dir / "file").string() + '\0' + ".new"), IoError);
+  EXPECT_EQ(contents(dir / "file"), "old");
 }
 
 TEST(AtomicFile, T54_FullDiskKeepsTheOldFile) {
