@@ -1,5 +1,7 @@
 #include "data/loader.h"
 
+#include <unistd.h>
+
 #include <future>
 #include <memory>
 #include <numeric>
@@ -238,21 +240,33 @@ DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions opt
 
 /// An order that a thread of its own computes.
 struct DeviceLoader::NextOrder {
-  std::future<std::vector<int64_t>> order;
+  using Order = std::future<std::vector<int64_t>>;
+
+  explicit NextOrder(Order computed) : order(std::make_unique<Order>(std::move(computed))) {}
+  ~NextOrder() {
+    if (!is_of_this_process()) (void)order.release();  // the thread does not exist
+  }
+  NextOrder(const NextOrder&) = delete;
+  NextOrder& operator=(const NextOrder&) = delete;
+  bool is_of_this_process() const { return getpid() == process; }
+
+  std::unique_ptr<Order> order;
+  const pid_t process = getpid();
 };
 
 std::vector<int64_t> DeviceLoader::order_of(uint64_t epoch) {
   constexpr int64_t kWorthAThread = 4096;
   const int64_t n = data_.size(0);
   if (n < kWorthAThread) return shuffled_order(n, options_.seed, epoch);
-  std::vector<int64_t> order = next_order_ && next_epoch_ == epoch
-                                   ? next_order_->order.get()
-                                   : shuffled_order(n, options_.seed, epoch);
+  std::vector<int64_t> order =
+      next_order_ && next_epoch_ == epoch && next_order_->is_of_this_process()
+          ? next_order_->order->get()
+          : shuffled_order(n, options_.seed, epoch);
   next_order_.reset();
   next_epoch_ = epoch + 1;
   try {
     next_order_ = std::make_shared<NextOrder>(
-        NextOrder{std::async(std::launch::async, shuffled_order, n, options_.seed, next_epoch_)});
+        std::async(std::launch::async, shuffled_order, n, options_.seed, next_epoch_));
   } catch (const std::system_error&) {  // no more threads; the order is computed when needed
   }
   return order;

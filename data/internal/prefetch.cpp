@@ -1,9 +1,16 @@
 #include "data/internal/prefetch.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <condition_variable>
+#include <exception>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "core/base/error.h"
+#include "core/base/internal/mutex.h"
 
 namespace tapegrad {
 
@@ -18,7 +25,53 @@ void check_workers(const char* loader, const DataLoaderOptions& options) {
   options.shard.check(loader);
 }
 
+/// Workers claim the numbers first, first + 1, ... in order, and put batch `number` into slot
+/// number % capacity. The consumer takes the slots in order. A worker waits before it claims a
+/// number whose slot still belongs to an older batch. The oldest unread batch is therefore always
+/// ready or being read, so a deadlock is impossible.
+class Prefetch::Workers final {
+ public:
+  Workers(Read read, int64_t first, int64_t end, int workers, int prefetch_factor);
+  ~Workers();
+  std::shared_ptr<void> next();
+
+ private:
+  struct Slot {
+    bool ready = false;
+    std::shared_ptr<void> batch;
+    std::exception_ptr error;
+  };
+
+  void work();
+  void stop();
+
+  Read read_;
+  const int64_t end_;
+  Mutex mutex_;
+  std::condition_variable_any room_, ready_;
+  std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
+  int64_t claimed_ ABSL_GUARDED_BY(mutex_);    // next number that a worker claims
+  int64_t delivered_ ABSL_GUARDED_BY(mutex_);  // next number that the consumer takes
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
 Prefetch::Prefetch(Read read, int64_t first, int64_t end, int workers, int prefetch_factor)
+    : workers_(std::make_unique<Workers>(std::move(read), first, end, workers, prefetch_factor)),
+      process_(getpid()) {}
+
+Prefetch::~Prefetch() {
+  if (getpid() != process_) (void)workers_.release();
+}
+
+std::shared_ptr<void> Prefetch::next() {
+  if (getpid() != process_)
+    fail<ArgumentError>(
+        "DataLoader: a loop with workers that began before fork(); begin another in this process");
+  return workers_->next();
+}
+
+Prefetch::Workers::Workers(Read read, int64_t first, int64_t end, int workers, int prefetch_factor)
     : read_(std::move(read)),
       end_(end),
       slots_(size_t(std::clamp<int64_t>(int64_t(workers) * prefetch_factor, 1,
@@ -38,9 +91,9 @@ Prefetch::Prefetch(Read read, int64_t first, int64_t end, int workers, int prefe
   }
 }
 
-Prefetch::~Prefetch() { stop(); }
+Prefetch::Workers::~Workers() { stop(); }
 
-void Prefetch::stop() {
+void Prefetch::Workers::stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
@@ -50,7 +103,7 @@ void Prefetch::stop() {
   threads_.clear();
 }
 
-void Prefetch::work() {
+void Prefetch::Workers::work() {
   for (;;) {
     int64_t number;
     {
@@ -76,7 +129,7 @@ void Prefetch::work() {
   }
 }
 
-std::shared_ptr<void> Prefetch::next() {
+std::shared_ptr<void> Prefetch::Workers::next() {
   Slot taken;
   {
     const MutexLock lock(mutex_);

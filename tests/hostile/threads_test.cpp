@@ -12,6 +12,7 @@
 #include "core/base/internal/sanitizer.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
+#include "data/item_loader.h"
 #include "data/loader.h"
 #include "nn/conv.h"
 #include "nn/linear.h"
@@ -158,6 +159,41 @@ TEST(HostileThreads, T74_AChildProcessComputes) {
   EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_EQ(sum(exp(b)).item(), total);
+}
+
+/// The child of a fork() has none of its parent's threads.
+TEST(HostileThreads, T74_AChildProcessLeavesTheLoopsOfItsParent) {
+  const TensorDataset data(ones({8192, 1}), zeros({8192}, i64));
+  DataLoader loader(data, {.batch_size = 2, .num_workers = 3});
+  ItemLoader items(std::vector<Variable>(64, ones({2})), {.batch_size = 2, .num_workers = 2});
+  DeviceLoader device(data, {.batch_size = 2, .shuffle = true});
+  auto loop = std::make_unique<Loader::Iterator>(loader.begin());
+  auto of_items = std::make_unique<decltype(items)::Iterator>(items.begin());
+  device.begin();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // else a wait without end
+    bool refused = false;
+    try {
+      ++*loop;
+    } catch (const ArgumentError&) {
+      refused = true;
+    }
+    loop.reset();
+    of_items.reset();
+    int64_t count = 0;
+    for (auto& [x, y] : loader) count += x.size(0);
+    for (auto& [x, y] : device) count += x.size(0);
+    DeviceLoader(std::move(device));
+    _exit(refused && count == 2 * 8192 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  int64_t batches = 1;
+  for (++*loop; *loop != loader.end(); ++*loop) ++batches;
+  EXPECT_EQ(batches, loader.size());
 }
 #endif
 
