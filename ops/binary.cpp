@@ -5,6 +5,7 @@
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
+#include "ops/arithmetic.h"
 #include "ops/catalog.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/pointwise_kernels.h"
@@ -185,16 +186,16 @@ struct Atan2 : BinaryOp<kernels::atan2> {
   SavedInput<1> x{};
   auto saved() { return std::tie(y, x); }
 
-  // d/dy = x / (x^2 + y^2), d/dx = -y / (x^2 + y^2); 0 where the squares are 0.
+  // d/dy = x / (x^2 + y^2), d/dx = -y / (x^2 + y^2); 0 where both are 0. The sum may be out of
+  // range.
   std::array<Variable, 2> backward(const Variable& dz, Needs needs) const {
     std::array<Variable, 2> dx;
-    const DType wide = compute_dtype(dz.dtype());  // a square may not fit in 16 bits
-    const Variable x = this->x().to(wide), y = this->y().to(wide);
-    const Variable squares = x * x + y * y;
-    const Variable scaled =
-        dz.to(wide) / where(squares == 0, std::numeric_limits<double>::infinity(), squares);
-    if (needs[0]) dx[0] = reduce(0, scaled * x);
-    if (needs[1]) dx[1] = reduce(1, -scaled * y);
+    const DType wide = compute_dtype(dz.dtype());
+    const Variable x = this->x().to(wide), y = this->y().to(wide), norm = hypot(x, y);
+    const Variable length = where(norm == 0, std::numeric_limits<double>::infinity(), norm);
+    const Variable seed = dz.to(wide);
+    if (needs[0]) dx[0] = reduce(0, seed * (x / length / length));
+    if (needs[1]) dx[1] = reduce(1, -seed * (y / length / length));
     return dx;
   }
 };

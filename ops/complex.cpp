@@ -79,6 +79,12 @@ struct ComplexMul {
   }
 };
 
+/// The dtype of the result, if it has 16 bits: products of parts are then computed in float32.
+std::optional<DType> narrow_dtype(std::string_view op, const Variable& a, const Variable& b) {
+  const DType dtype = common_dtype(op, checked(op, a), checked(op, b));
+  return compute_dtype(dtype) != dtype ? std::optional(dtype) : std::nullopt;
+}
+
 /// Whether the kernel serves both operands.
 bool in_one_pass(const Variable& a, const Variable& b) {
   return a.dtype() == b.dtype() && a.device() == b.device() && a.numel() > 0 && b.numel() > 0 &&
@@ -134,6 +140,8 @@ Variable angle(const Variable& z, Where where) {
 
 Variable complex_mul(const Variable& a, const Variable& b, Where where) {
   const CallLine line(where);
+  if (const auto dtype = narrow_dtype("complex_mul", a, b))
+    return complex_mul(a.to(f32), b.to(f32), where).to(*dtype);
   if (in_one_pass(checked("complex_mul", a), checked("complex_mul", b)))
     return apply(ComplexMul{false}, where, a, b);
   const Variable x = part("complex_mul", a, 0), y = part("complex_mul", a, 1);
@@ -143,6 +151,8 @@ Variable complex_mul(const Variable& a, const Variable& b, Where where) {
 
 Variable complex_div(const Variable& a, const Variable& b, Where where) {
   const CallLine line(where);
+  if (const auto narrow = narrow_dtype("complex_div", a, b))
+    return complex_div(a.to(f32), b.to(f32), where).to(*narrow);
   const Variable x = part("complex_div", a, 0), y = part("complex_div", a, 1);
   const DType dtype = common_dtype("complex_div", a, b);
   const Variable u = part("complex_div", b, 0).to(dtype), v = part("complex_div", b, 1).to(dtype);

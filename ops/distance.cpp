@@ -13,6 +13,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/internal/cdist_kernels.h"
+#include "ops/internal/operands.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -161,6 +162,10 @@ Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32(cosine_similarity, where, a, b, dim, eps);
+  if (const DType dtype = common_dtype("cosine_similarity", a, b), wide = compute_dtype(dtype);
+      wide != dtype)
+    return cosine_similarity(a.to(wide, where), b.to(wide, where), dim, eps, where)
+        .to(dtype, where);
   const auto [u, v] = aligned(a, b, dim, where);
   const Variable product =
       mul({normalize(u, 2.0, dim, eps, where), where}, {normalize(v, 2.0, dim, eps, where), where});
@@ -171,6 +176,8 @@ Variable normalize(const Variable& x, double p, int dim, double eps, Where where
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32(normalize, where, x, p, dim, eps);
+  if (const DType wide = compute_dtype(x.dtype()); wide != x.dtype())
+    return normalize(x.to(wide, where), p, dim, eps, where).to(x.dtype(), where);
   const Variable length = clamp(norm(x, p, {dim}, /*keepdim=*/true, where), {.min = eps}, where);
   return div({x, where}, {length, where});
 }

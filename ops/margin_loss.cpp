@@ -1,6 +1,5 @@
 // All are composed ops.
 #include "ops/margin_loss.h"
-#include "ops/internal/value_checks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +15,8 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/loss_reduction.h"
+#include "ops/internal/operands.h"
+#include "ops/internal/value_checks.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -201,6 +202,9 @@ Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Vari
   const CallLine line(where);
   constexpr std::string_view kName = "gaussian_nll_loss";
   check_all_floats(kName, x, target, var);
+  const DType dtype = x.dtype(), wide = compute_dtype(dtype);
+  if (wide != dtype && target.dtype() == dtype && var.dtype() == dtype)
+    return gaussian_nll_loss(x.to(wide), target.to(wide), var.to(wide), options, where).to(dtype);
   Shape reduced_shape = x.shape(), kept_shape = x.shape();
   if (x.rank() > 0) {
     kept_shape[x.rank() - 1] = 1;
@@ -217,7 +221,8 @@ Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Vari
   }
   const Variable plain = variance.detach();
   variance = variance + (clamp(plain, {.min = options.eps}) - plain);
-  Variable losses = 0.5 * (log(variance) + square(x - target) / variance);
+  const Variable distance = x - target;  // its square may be out of range
+  Variable losses = 0.5 * (log(variance) + distance * (distance / variance));
   if (options.full) losses = losses + 0.5 * std::log(2 * std::numbers::pi);
   return reduced(losses, options.reduction);
 }

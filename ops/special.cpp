@@ -34,13 +34,17 @@ struct Smooth : UnaryOp<kernel> {
   static constexpr std::string_view kName = name.text;
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
-  Variable backward(const Variable& dy) const { return dy * slope(x()); }
+  Variable backward(const Variable& dy) const {
+    const DType dtype = dy.dtype(), wide = compute_dtype(dtype);
+    if (wide == dtype) return dy * slope(x());
+    return (dy.to(wide) * slope(x().to(wide))).to(dtype);  // a square may not fit in 16 bits
+  }
 };
 
 // 1 - x^2 and x^2 - 1 as products, which are accurate near 1.
 Variable asin_slope(const Variable& x) { return rsqrt((1 - x) * (1 + x)); }
 Variable acos_slope(const Variable& x) { return neg(asin_slope(x)); }
-Variable acosh_slope(const Variable& x) { return rsqrt((x - 1) * (x + 1)); }
+Variable acosh_slope(const Variable& x) { return rsqrt(x - 1) * rsqrt(x + 1); }
 Variable atanh_slope(const Variable& x) { return reciprocal((1 - x) * (1 + x)); }
 Variable atan_slope(const Variable& x) { return reciprocal(square(x) + 1); }
 Variable asinh_slope(const Variable& x) { return reciprocal(hypot(x, 1)); }

@@ -165,6 +165,8 @@ Variable cov(const Variable& input, CovOptions options, Where where) {
 }
 
 Variable corrcoef(const Variable& x, Where where) {
+  if (const DType wide = compute_dtype(x.dtype()); wide != x.dtype())
+    return corrcoef(x.to(wide, where), where).to(x.dtype(), where);
   const Variable c = cov(x, {}, where);
   if (c.rank() == 0) return c / c;
   const Variable deviation = sqrt(diagonal(c, 0, 0, 1, where));

@@ -311,10 +311,11 @@ TEST(Binary, RemaindersOfUnsignedIntegers) {  // 255 is not -1
   EXPECT_EQ(fmod(low, -1).to_vector<int>(), (std::vector<int>{0, 0}));
 }
 
+// Beside the origin the gradient is exact, also where a square of x is 0.
 TEST(Binary, T33_TheAngleOfTheOriginHasNoGradient) {
   const Variable y = leaf({0, 0, 3}), x = leaf({0, 1e-200, 4});
   atan2(y, x).sum().backward();
-  EXPECT_EQ(y.grad().to_vector<double>(), (std::vector<double>{0, 0, 0.16}));
+  EXPECT_EQ(y.grad().to_vector<double>(), (std::vector<double>{0, 1e200, 0.16}));
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 0, -0.12}));
 }
 

@@ -8,10 +8,14 @@
 #include "core/tape/autocast.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/complex.h"
 #include "ops/create.h"
+#include "ops/distance.h"
 #include "ops/loss.h"
+#include "ops/margin_loss.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
+#include "ops/special.h"
 #include "ops/statistics.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -259,6 +263,65 @@ TEST(SixteenBit, T69_LossesUnderAutocast) {
   const Variable x = spread(-1, 1, 1).to(f16).requires_grad_();
   mean(x).backward();
   EXPECT_NEAR(at(x.grad()), 1.0 / kMany, 0.01 / kMany);
+}
+
+/// Expects results and gradients of f in `dtype` to be those in float64, for operands of 8 numbers.
+void expect_as_in_float64(const char* name, DType dtype, double size,
+                          const std::function<Variable(const std::vector<Variable>&)>& f) {
+  const Doubles a{1, -0.75, 0.5, 0.25, -1, 0.875, 0.375, -0.625};
+  const auto derivatives = [&](DType type, bool recorded) {
+    std::vector<Variable> in;
+    for (const double factor : {1.0, -0.75, 0.5}) {
+      Variable x = (tensor(a, {.dtype = f64}) * (factor * size)).to(dtype).to(type);
+      in.push_back((in.size() == 2 ? abs(x) : x).detach().requires_grad_());
+    }
+    const Variable y = f(in);
+    std::vector<Variable> all{y.detach()};
+    const Variable seed = full(y.shape(), 1, {.dtype = type});
+    for (const Variable& dx :
+         grad({&y, 1}, in, {&seed, 1}, {.create_graph = recorded, .allow_unused = true}))
+      if (dx.defined()) all.push_back(dx.detach());
+    return all;
+  };
+  for (const bool recorded : {false, true}) {
+    const auto got = derivatives(dtype, recorded), want = derivatives(f64, recorded);
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t k = 0; k < got.size(); ++k) {
+      const Doubles found = got[k].to_vector<double>(), exact = want[k].to_vector<double>();
+      double largest = 0;
+      for (const double e : exact) largest = std::max(largest, std::abs(e));
+      if (size_of(dtype) == 2 && (largest > 6e4 || largest < 1e-3)) continue;  // out of range
+      for (size_t i = 0; i < found.size(); ++i)
+        EXPECT_NEAR(found[i], exact[i], 4e-3 * largest) << name << ' ' << size << ' ' << k;
+    }
+  }
+}
+
+// Squares of numbers between 300 and 1000, and reciprocal squares of small ones, are out of range.
+TEST(SixteenBit, T69_SquaresOutOfRange) {
+  using In = std::vector<Variable>;
+  const auto rows = [](const Variable& x) { return reshape(x, {4, 2}); };
+  for (const double size : {1.0 / 512, 1.0, 400.0}) {
+    expect_as_in_float64("normalize", f16, size,
+                         [&](const In& x) { return normalize(rows(x[0])); });
+    expect_as_in_float64("cosine_similarity", f16, size, [&](const In& x) {
+      return cosine_similarity(rows(x[0]), rows(x[1]) + size);
+    });
+    expect_as_in_float64("corrcoef", f16, size, [](const In& x) {
+      return corrcoef(reshape(x[0], {2, 4}));
+    });
+    expect_as_in_float64("complex_mul", f16, size,
+                         [&](const In& x) { return complex_mul(rows(x[0]), rows(x[1])); });
+    expect_as_in_float64("complex_div", f16, size,
+                         [&](const In& x) { return complex_div(rows(x[0]), rows(x[1])); });
+    expect_as_in_float64("gaussian_nll_loss", f16, size,
+                         [](const In& x) { return gaussian_nll_loss(x[0], x[1], x[2]); });
+    expect_as_in_float64("acosh", f16, size, [](const In& x) { return acosh(x[2] + 2); });
+    expect_as_in_float64("sinc", f16, size, [](const In& x) { return sinc(x[0]); });
+  }
+  for (const double size : {0x1p-70, 0x1p70})
+    expect_as_in_float64("atan2", f32, size, [](const In& x) { return atan2(x[0], x[1]); });
+  expect_as_in_float64("acosh", f32, 0x1p70, [](const In& x) { return acosh(x[2]); });
 }
 
 }  // namespace
