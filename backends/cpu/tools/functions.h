@@ -384,8 +384,32 @@ inline Lanes<float> erf(Lanes<float> x) {
   const Lanes<float> y = select(size < one, near, far);
   return with_sign_of(y, x);
 }
+/// erfc(x) for x >= 0: exp(-x^2) P(u) / (1 + 2 x), where P is a Chebyshev fit over all x and the
+/// rounding of x^2 is made good.
+inline Lanes<double> erfc_of_positive(Lanes<double> x) {
+  static constexpr double kFit[] = {
+      0x1.3ccda0b5d5dc2p+0,  -0x1.1f367683f89a5p-3,  0x1.d5f294815a405p-9,   0x1.510169d09665bp-4,
+      -0x1.bda9309a2949ap-4, 0x1.7a14188a9ce2ap-4,   -0x1.e0d0fa6ddfe85p-5,  0x1.d0b0037d167adp-6,
+      -0x1.3f603c398c6c5p-7, 0x1.cc3a0e7d2150cp-10,  0x1.33fb2968decd9p-12,  -0x1.303fa4966bc38p-12,
+      0x1.b1439865f8d9ep-15, 0x1.778b933adcce7p-16,  -0x1.800077b775cf3p-17, -0x1.055686d42aa63p-20,
+      0x1.d6339f66a50f8p-20, -0x1.eb803840c0574p-25, -0x1.15be4201dc721p-22, 0x1.8fa9fe49c359bp-26,
+      0x1.4c37f59c36e71p-25, -0x1.014cd7201b5adp-28, -0x1.638dcc665be8dp-28, 0x1.561b105822235p-32,
+      0x1.d3744857e262bp-32};
+  const Lanes<double> one(1.0), two(2.0), centre(3.75), most(28.0);
+  const Lanes<double> size = select(x > most, most, x), square = size * size;
+  const Lanes<double> rest = fused(size, size, negative(square));
+  const Lanes<double> bell = exp(negative(square)), u = (size - centre) / (size + centre);
+  return fused(bell, negative(rest), bell) * polynomial(kFit, u) / fused(size, two, one);
+}
 inline Lanes<double> erf(Lanes<double> x) {
-  return map_lanes([](double v) { return std::erf(v); }, x);
+  static constexpr double kNear[] = {
+      0x1.20dd750429b6dp+0,  -0x1.812746b0379e5p-2,  0x1.ce2f21a0428dap-4,  -0x1.b82ce31268501p-6,
+      0x1.565bcd036b897p-8,  -0x1.c02dafb5d3a25p-11, 0x1.f9a221ab86ebbp-14, -0x1.f4abcb68d7027p-17,
+      0x1.b671f994241c9p-20, -0x1.3305176bf0600p-23};
+  const Lanes<double> size = magnitude(x), half(0.5);
+  const Lanes<double> near = size * polynomial(kNear, size * size);
+  const Lanes<double> y = select(size < half, near, Lanes<double>(1.0) - erfc_of_positive(size));
+  return with_sign_of(y, x);
 }
 
 /// The density in float is exp_of_negative(-x^2 / 2) with constants for x^2. The tail is exp(-x^2 /
@@ -417,9 +441,10 @@ inline formulas::Normal<Lanes<float>> normal(Lanes<float> x) {
           bell * Lanes<float>(0x1.988454p-2f)};
 }
 inline formulas::Normal<Lanes<double>> normal(Lanes<double> x) {
-  const auto tail = [](double v) { return formulas::Functions<double>::normal(v).tail; };
-  const Lanes<double> size = xsimd::min(Lanes<double>(40.0), magnitude(x));
-  return {size, map_lanes(tail, x),
+  const Lanes<double> size = xsimd::min(Lanes<double>(40.0), magnitude(x)), zero(0.0);
+  const Lanes<double> tail =
+      Lanes<double>(0.5) * erfc_of_positive(size * Lanes<double>(0.70710678118654752440));
+  return {size, select(tail < Lanes<double>(0x1p-1022), zero, tail),
           exp(size * size * Lanes<double>(-0.5)) * Lanes<double>(0.39894228040143267794)};
 }
 
