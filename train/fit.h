@@ -150,6 +150,22 @@ requires(sizeof...(More) > 0) void fit(nn::Module&, optim::Optimizer&, const Mor
 History fit(nn::Module& model, Loader& data, dist::AnyShardedOptimizer& optimizer,
             FitOptions options = {});
 
+namespace detail {
+/// Whether `loss` is a function of the model and the two fields of an element of the range. A
+/// program's own train(model, loader, optimizer, epoch) is not.
+template <typename Loss, typename Model, typename Data>
+constexpr bool takes_fields() {
+  using Item = std::remove_cvref_t<decltype(*std::begin(std::declval<Data&>()))>;
+  if constexpr (std::is_arithmetic_v<Loss> || std::derived_from<Loss, nn::Module>)
+    return false;
+  else if constexpr (requires(Item & item) { std::get<1>(item); })
+    return std::invocable<Loss&, Model&, std::tuple_element_t<0, Item>&,
+                          std::tuple_element_t<1, Item>&>;
+  else
+    return std::invocable<Loss&, Model&, Variable&, Variable&>;
+}
+}  // namespace detail
+
 /// Runs one pass over any range of (x, y), minimising `loss_fn(model, x, y)`. Returns the mean
 /// loss.
 ///
@@ -157,7 +173,8 @@ History fit(nn::Module& model, Loader& data, dist::AnyShardedOptimizer& optimize
 ///   for (int epoch = 0; epoch < 2000; ++epoch)
 ///     train(model, data, opt, [](auto& m, auto& x, auto& y) { return mse_loss(m(x), y); });
 template <typename Model, typename Data, typename Optimizer, typename Loss>
-double train(Model& model, Data&& data, Optimizer& optimizer, Loss&& loss_fn) {
+requires(detail::takes_fields<std::remove_cvref_t<Loss>, Model, Data>()) double train(
+    Model& model, Data&& data, Optimizer& optimizer, Loss&& loss_fn) {
   RunningMean mean;
   for (auto&& [x, y] : data) {
     optimizer.zero_grad();

@@ -80,8 +80,6 @@ class Ema final : public WeightAverage {
   EmaOptions options_;
 };
 
-using EMA = Ema;
-
 struct SwaOptions {
   int64_t start = 0;  // updates before the first one that counts
   int64_t every = 1;  // updates between two that count

@@ -99,7 +99,7 @@ TEST(ThirdHour, NamesOfParameters) {
   GUESS("23", net.num_parameters());
   GUESS("true", is_floating_point(net.parameters()[0]));
   GUESS("false", is_floating_point(tensor({1})));
-  EMA average(net, 0.9);
+  Ema average(net, 0.9);
   average.update();
   GUESS("1", average.updates());
 }
