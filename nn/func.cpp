@@ -140,7 +140,7 @@ std::pair<VariableMap, VariableMap> stack_module_state(const std::vector<nn::Mod
     if (model->is_training() != models[0]->is_training())
       fail<ArgumentError>("stack_module_state: some models train and others do not");
   }
-  const auto stacked = [&](std::vector<nn::NamedVariable> (nn::Module::*list)() const) {
+  const auto stacked = [&](nn::NamedVariables (nn::Module::*list)() const) {
     std::map<std::string, std::vector<Variable>> parts;
     for (const nn::Module* model : models)
       for (nn::NamedVariable& named : (model->*list)())

@@ -144,10 +144,8 @@ void Module::visit(MemberVisitor& visitor, const std::string& path) const {
   self.members(members);
 }
 
-std::vector<NamedVariable> Module::named_parameters() const {
-  return collect_inferred(*this).parameters;
-}
-std::vector<NamedVariable> Module::named_buffers() const { return collect_inferred(*this).buffers; }
+NamedVariables Module::named_parameters() const { return collect_inferred(*this).parameters; }
+NamedVariables Module::named_buffers() const { return collect_inferred(*this).buffers; }
 std::vector<Variable> Module::parameters() const {
   std::vector<Variable> variables;
   for (NamedVariable& named : named_parameters()) variables.push_back(std::move(named.variable));
@@ -171,9 +169,10 @@ std::vector<NamedModule> Module::named_modules() const {
   return std::move(lister.modules);
 }
 
-std::vector<Module*> Module::modules() const {
+std::vector<Module*> Module::modules(bool include_self) const {
   std::vector<Module*> modules;
   for (const NamedModule& named : named_modules()) modules.push_back(named.module);
+  if (!include_self) modules.erase(modules.begin());
   return modules;
 }
 
@@ -209,6 +208,9 @@ Variable Module::get_parameter(std::string_view name) const {
     if (named.name == name) return std::move(named.variable);
   fail<ArgumentError>("get_parameter: ", kind(), " has no parameter \"", name, '"');
 }
+
+Variable Module::weight() const { return get_parameter("weight"); }
+Variable Module::bias() const { return get_parameter("bias"); }
 
 void Module::apply(const std::function<void(Module&)>& fn) {
   if (!fn) fail<ArgumentError>("apply: the function is empty");

@@ -40,6 +40,7 @@
 #include "core/tape/variable.h"
 #include "nn/members.h"
 #include "nn/module_call.h"
+#include "nn/named.h"
 
 namespace tapegrad::detail {
 
@@ -69,41 +70,6 @@ using BackwardHook = std::function<void(Module& module, std::span<Variable> grad
 
 /// Initialises a layer's weight and bias (empty if the layer has none); see nn/init.h.
 using Init = std::function<void(Variable& weight, Variable& bias)>;
-
-struct NamedVariable {
-  std::string name;
-  Variable variable;
-
-  const std::string& key() const { return name; }  // as in libtorch
-  Variable& value() { return variable; }
-  const Variable& value() const { return variable; }
-};
-
-/// A Variable that requires a gradient, for a member: `nn::Parameter scale{ones({3})};`. Shares the
-/// memory of its value. Assigning another Variable ties the two.
-struct Parameter : Variable {
-  Parameter() = default;
-  Parameter(const Variable& value, bool requires_grad = true);
-  Parameter& operator=(const Variable& other) {
-    Variable::operator=(other);
-    return *this;
-  }
-};
-
-/// A member that is saved and moved with the model, but not trained: `m("mean", mean)`.
-struct Buffer : Variable {
-  Buffer() = default;
-  Buffer(const Variable& value) : Variable(value.detach()) {}
-  Buffer& operator=(const Variable& other) {
-    Variable::operator=(other);
-    return *this;
-  }
-};
-
-struct NamedModule {
-  std::string name;  // empty for the outermost module
-  Module* module;
-};
 
 /// zero_grad({.set_to_none = false})
 struct ZeroGradOptions {
@@ -148,8 +114,8 @@ class Module {
 
   /// Parameters and buffers by dotted name, each once. Throws ArgumentError while a size is
   /// unknown.
-  std::vector<NamedVariable> named_parameters() const;
-  std::vector<NamedVariable> named_buffers() const;
+  NamedVariables named_parameters() const;
+  NamedVariables named_buffers() const;
   std::vector<Variable> parameters() const;
   std::vector<Variable> buffers() const;
   DType dtype() const;  // of the first float parameter or buffer; ArgumentError if there is none
@@ -158,13 +124,17 @@ class Module {
   /// This module and all modules within it, in the order of members(). The modules themselves, not
   /// copies.
   std::vector<NamedModule> named_modules() const;
-  std::vector<Module*> modules() const;
+  std::vector<Module*> modules(bool include_self = true) const;
   /// The modules that members() names.
   std::vector<NamedModule> named_children() const;
   std::vector<Module*> children() const;
   /// By dotted name: get_submodule("body.0"). Throw ArgumentError for an unknown name.
   Module& get_submodule(std::string_view name) const;
   Variable get_parameter(std::string_view name) const;
+  /// The own parameter of this name, of a module of any type: net[0].weight(). A layer has the
+  /// member: fc.weight. Throws ArgumentError if there is none.
+  Variable weight() const;
+  Variable bias() const;
   /// Calls fn for this module and every module within it, the innermost first.
   void apply(const std::function<void(Module&)>& fn);
   void visit(MemberVisitor& visitor, const std::string& path = {}) const;
@@ -262,6 +232,13 @@ class Module {
     return load_state_dict(values, strict);
   }
 
+  template <std::same_as<Tensor> T>
+  auto load_state_dict(const T&) {
+    static_assert(
+        tapegrad::detail::kNever<T>,
+        "load_state_dict(run[\"model\"]): write load_state_dict(part_of(run, \"model\"))");
+  }
+
   /// Runs zeros of this shape (without the batch dimension) through the model, in evaluation mode
   /// and without recording. Sets the sizes that were left out, and every module's out_shape().
   Shape infer(const Shape& input_shape);
@@ -294,11 +271,26 @@ class Module {
                   "members(nn::Members& m) override { m.buffer(\"name\", member); }`");
   }
 
+  template <std::derived_from<Module> M>
+  requires(!std::same_as<M, Module>) auto operator=(const M&) {
+    static_assert(tapegrad::detail::kNever<M>,
+                  "net[2] = nn::Linear(3, 5): write net.replace(2, nn::Linear(3, 5))");
+  }
   template <typename T = void>
   auto summary() const {
     static_assert(tapegrad::detail::kNever<T>,
                   "model.summary(): write std::cout << nn::summary(model, {784}), with the shape "
                   "of an input");
+  }
+  template <typename T = void>
+  auto get_weights() const {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "model.get_weights(): write model.parameters(), or model.state_dict() by name");
+  }
+  template <typename T = void>
+  auto count_params() const {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "model.count_params(): write model.num_parameters()");
   }
   template <typename T = void>
   auto half() const {

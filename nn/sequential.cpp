@@ -118,10 +118,19 @@ Sequential::Sequential(std::vector<AnyModule> layers, SequentialOptions options)
   if (options.input_shape) infer(*options.input_shape);
 }
 
-Module& Sequential::operator[](int64_t index) const {
+size_t Sequential::place_of(int64_t index) const {
   if (index < -size() || index >= size())
     fail<IndexError>("Sequential: no layer ", index, " among ", size());
-  return *layers_[index < 0 ? index + size() : index];
+  return size_t(index < 0 ? index + size() : index);
+}
+Module& Sequential::operator[](int64_t index) const { return *layers_[place_of(index)]; }
+Module& Sequential::operator[](const std::string& name) const {
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  if (found == names_.end()) fail<ArgumentError>("Sequential: there is no layer \"", name, "\"");
+  return *layers_[size_t(found - names_.begin())];
+}
+void Sequential::replace(int64_t index, AnyModule layer) {
+  layers_[place_of(index)] = std::move(layer);
 }
 
 void Sequential::members(Members& m) {

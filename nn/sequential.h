@@ -63,6 +63,9 @@ class AnyModule {
                   "type std::vector<Block> blocks, or blocks[i].as<Block>()(x, mask): a ModuleList "
                   "calls layers of one Variable");
   }
+  /// As of Module.
+  Variable weight() const { return (**this).weight(); }
+  Variable bias() const { return (**this).bias(); }
   template <std::derived_from<Module> M>
   bool is() const {
     return (**this).template is<M>();
@@ -94,6 +97,9 @@ template <typename T>
 struct ListOf : std::vector<T> {
   using std::vector<T>::vector;
   void append(T part) { this->push_back(std::move(part)); }
+  void extend(const std::vector<T>& parts) {
+    for (const T& part : parts) append(part);
+  }
   /// A negative index counts from the end. Throws IndexError.
   template <std::integral I>
   T& operator[](I index) {
@@ -122,6 +128,8 @@ struct ModuleDict : std::map<std::string, AnyModule> {
   /// Of all modules, each once.
   std::vector<Variable> parameters() const;
   const AnyModule& operator[](const std::string& key) const { return at(key); }
+  /// `for (auto& [name, module] : heads.items())`
+  const ModuleDict& items() const { return *this; }
   ModuleDict* operator->() { return this; }
 };
 namespace detail {
@@ -203,6 +211,10 @@ class Sequential final : public Model<Sequential> {
   bool is_empty() const { return layers_.empty(); }
   /// Returns a layer; a negative index counts from the end. Throws IndexError.
   Module& operator[](int64_t index) const;
+  /// The layer of a name. Throws ArgumentError if there is none.
+  Module& operator[](const std::string& name) const;
+  /// Puts another layer in the place of one: net.replace(-1, nn::Linear(512, 2)).
+  void replace(int64_t index, AnyModule layer);
   /// Some of the layers, which both hold: features[Slice(0, 10)]. Named by their new positions.
   Sequential operator[](const Slice& slice) const;
   /// libtorch's net->at<nn::Linear>(0). Throws ArgumentError for a layer of another type.
@@ -220,6 +232,8 @@ class Sequential final : public Model<Sequential> {
   Variable forward(const Variable& x, Where where = Where::current()) const;
 
  private:
+  size_t place_of(int64_t index) const;
+
   std::vector<AnyModule> layers_;
   std::vector<std::string> names_;
 };

@@ -1,0 +1,104 @@
+// Parameters, buffers and modules with the names that members() gives them.
+//
+//   for (auto& [name, p] : model.named_parameters()) std::cout << name << p.shape() << '\n';
+//   auto params = model.named_parameters();
+//   if (params.contains("fc.bias")) params["fc.bias"].requires_grad_(false);
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/tape/variable.h"
+
+namespace tapegrad::detail {
+[[noreturn]] void fail_unknown_name(std::string_view name, const std::vector<std::string>& known);
+}  // namespace tapegrad::detail
+
+namespace tapegrad::nn {
+
+class Module;
+
+struct NamedVariable {
+  std::string name;
+  Variable variable;
+
+  const std::string& key() const { return name; }  // as in libtorch
+  Variable& value() { return variable; }
+  const Variable& value() const { return variable; }
+};
+
+/// Variables in the order of members(), also by name: PyTorch's dict(model.named_parameters()) and
+/// libtorch's OrderedDict. A template, because programs that do not use it then compile faster.
+template <typename Named>
+class NamedList : public std::vector<Named> {
+ public:
+  using std::vector<Named>::vector;
+  NamedList(std::vector<Named> list) : std::vector<Named>(std::move(list)) {}
+
+  template <std::integral I>
+  Named& operator[](I index) {
+    return this->data()[index];
+  }
+  template <std::integral I>
+  const Named& operator[](I index) const {
+    return this->data()[index];
+  }
+  /// A handle to the variable. Throws ArgumentError for an unknown name.
+  Variable operator[](std::string_view name) const {
+    const Variable* found = find(name);
+    if (found == nullptr) tapegrad::detail::fail_unknown_name(name, keys());
+    return *found;
+  }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  /// Returns null for an unknown name.
+  const Variable* find(std::string_view name) const {
+    for (const Named& named : *this)
+      if (named.name == name) return &named.variable;
+    return nullptr;
+  }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> names;
+    for (const Named& named : *this) names.push_back(named.name);
+    return names;
+  }
+  std::vector<Variable> values() const {
+    std::vector<Variable> variables;
+    for (const Named& named : *this) variables.push_back(named.variable);
+    return variables;
+  }
+};
+using NamedVariables = NamedList<NamedVariable>;
+
+/// A Variable that requires a gradient, for a member: `nn::Parameter scale{ones({3})};`. Shares the
+/// memory of its value. Assigning another Variable ties the two.
+struct Parameter : Variable {
+  Parameter() = default;
+  Parameter(const Variable& value, bool requires_grad = true);
+  Parameter& operator=(const Variable& other) {
+    Variable::operator=(other);
+    return *this;
+  }
+};
+
+/// A member that is saved and moved with the model, but not trained: `m("mean", mean)`.
+struct Buffer : Variable {
+  Buffer() = default;
+  Buffer(const Variable& value) : Variable(value.detach()) {}
+  Buffer& operator=(const Variable& other) {
+    Variable::operator=(other);
+    return *this;
+  }
+};
+
+struct NamedModule {
+  std::string name;  // empty for the outermost module
+  Module* module;
+
+  const std::string& key() const { return name; }
+  Module* value() const { return module; }
+};
+
+}  // namespace tapegrad::nn
