@@ -237,4 +237,14 @@ Variable RNNCell::forward(const Variable& x, const Variable& h) const {
   return select(run(unsqueeze(x, 0), with_time(h), weights(), {}, ModuleCall::line())[1], 0, 0);
 }
 
+RecurrentResult<3> LSTM::forward(const Variable& x, const LstmState& state) const {
+  return forward(x, state.h, state.c);
+}
+PackedLstmResult LSTM::forward(const PackedSequence& x, const LstmState& state) const {
+  return forward(x, state.h, state.c);
+}
+RecurrentResult<2> LSTMCell::forward(const Variable& x, const LstmState& state) const {
+  return forward(x, state.h, state.c);
+}
+
 }  // namespace tapegrad::nn

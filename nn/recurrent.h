@@ -59,6 +59,15 @@ struct RecurrentResult : std::array<Variable, n> {
   operator std::tuple<Variable&, Variable&>() requires(n == 2) { return {(*this)[0], (*this)[1]}; }
 };
 
+/// The two states of an LSTM as one argument: lstm(x, {h, c}), or a pair or tuple of them.
+struct LstmState {
+  Variable h, c;
+  LstmState(Variable output, Variable cell) : h(std::move(output)), c(std::move(cell)) {}
+  template <typename Pair>
+  requires requires(const Pair& pair) { std::get<1>(pair); }
+  LstmState(const Pair& state) : LstmState(std::get<0>(state), std::get<1>(state)) {}
+};
+
 /// The weights are named as in PyTorch: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
 /// weight_ih_l0_reverse ... All are initially uniform in +-1 / sqrt(hidden_size).
 template <typename Self>
@@ -96,11 +105,18 @@ class LSTM final : public Recurrent<LSTM> {
                              const Variable& c0 = {}) const;
   PackedLstmResult forward(const PackedSequence& x, const Variable& h0 = {},
                            const Variable& c0 = {}) const;
+  /// lstm(x, std::make_tuple(h, c))
+  RecurrentResult<3> forward(const Variable& x, const LstmState& state) const;
+  PackedLstmResult forward(const PackedSequence& x, const LstmState& state) const;
   using Model::operator();
   /// lstm(x, {h, c})
-  RecurrentResult<3> operator()(const Variable& x, const std::pair<Variable, Variable>& state,
+  RecurrentResult<3> operator()(const Variable& x, const LstmState& state,
                                 Where where = Where::current()) const {
-    return Model::operator()(x, state.first, state.second, where);
+    return Model::operator()(x, state.h, state.c, where);
+  }
+  PackedLstmResult operator()(const PackedSequence& x, const LstmState& state,
+                              Where where = Where::current()) const {
+    return Model::operator()(x, state.h, state.c, where);
   }
 };
 
@@ -171,11 +187,12 @@ class LSTMCell final : public RecurrentCell<LSTMCell> {
   /// `auto [h1, c1] = cell(x, h, c);`.
   RecurrentResult<2> forward(const Variable& x, const Variable& h = {},
                              const Variable& c = {}) const;
+  RecurrentResult<2> forward(const Variable& x, const LstmState& state) const;
   using Model::operator();
   /// cell(x, {h, c})
-  RecurrentResult<2> operator()(const Variable& x, const std::pair<Variable, Variable>& state,
+  RecurrentResult<2> operator()(const Variable& x, const LstmState& state,
                                 Where where = Where::current()) const {
-    return Model::operator()(x, state.first, state.second, where);
+    return Model::operator()(x, state.h, state.c, where);
   }
 };
 

@@ -1,15 +1,21 @@
 #include "nn/weight_norm.h"
 
+#include <cmath>
+
 #include "core/tape/recording.h"
 #include "nn/internal/weight_parts.h"
 #include "ops/arrange.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/distance.h"
+#include "ops/index.h"
 #include "ops/matmul.h"
 #include "ops/products.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/scatter.h"
+#include "ops/sort.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad::nn::detail {
@@ -68,7 +74,48 @@ void WeightParts::remove(Weighted& layer) {
   layer.parts_.reset();
 }
 
+void WeightParts::prune(Weighted& layer, std::string_view function, std::string_view name,
+                        utils::prune::Amount amount, bool at_random) {
+  if (!is_pruned(layer)) check(layer, function, name, 0);
+  if (name != "weight")
+    fail<ArgumentError>(function, ": \"", name, "\"; only the weight is pruned");
+  const NoGrad no_grad;
+  const Variable& w = is_pruned(layer) ? layer.parts_->original_ : layer.weight;
+  const Variable mask = is_pruned(layer) ? layer.parts_->mask_.clone() : ones_like(w);
+  const Variable kept = squeeze(nonzero(flatten(mask)), 1);
+  const int64_t count = amount.of(kept.numel());
+  if (count > 0) {
+    const Variable size = at_random ? rand_like(w) : abs(w);
+    const Variable order = argsort(index_select(flatten(size), 0, kept), 0);
+    Variable flat = flatten(mask);
+    flat.index_fill_(0, index_select(kept, 0, narrow(order, 0, 0, count)), 0);
+  }
+  std::shared_ptr<WeightParts> parts = layer.parts_;
+  if (parts == nullptr) {
+    parts.reset(new WeightParts(0));
+    parts->original_ = w;
+  }
+  parts->mask_ = mask;
+  layer.weight = parts->compute(false).detach();
+  layer.parts_ = std::move(parts);
+}
+
+bool WeightParts::is_pruned(const Weighted& layer) {
+  return layer.parts_ != nullptr && layer.parts_->mask_.defined();
+}
+
+void WeightParts::remove_mask(Weighted& layer, std::string_view name) {
+  if (name != "weight" || !is_pruned(layer))
+    fail<ArgumentError>("remove: the ", name, " of ", layer.kind(), " is not pruned");
+  const NoGrad no_grad;
+  Variable original = layer.parts_->original_;
+  original.mul_(layer.parts_->mask_);
+  layer.weight = original;
+  layer.parts_.reset();
+}
+
 Variable WeightParts::compute(bool is_training) {
+  if (mask_.defined()) return original_ * mask_;
   if (v_.defined()) return v_ * (g_ / norm_of(v_));
   const Variable matrix = as_matrix(original_);
   if (is_training) {
@@ -119,6 +166,24 @@ void detail::set_weight_norm(Weighted& layer, std::string_view name, int dim) {
 void detail::set_spectral_norm(Weighted& layer, std::string_view name, int64_t n_power_iterations,
                                double eps, std::optional<int> dim) {
   WeightParts::spectral_norm(layer, name, n_power_iterations, eps, dim);
+}
+int64_t utils::prune::Amount::of(int64_t count) const {
+  const double most = is_share_ ? 1.0 : double(count);
+  if (!(value_ >= 0 && value_ <= most))
+    fail<ArgumentError>("prune: an amount of ", value_, ", not from 0 to ", most);
+  return is_share_ ? std::llrint(value_ * double(count)) : int64_t(value_);
+}
+void utils::prune::l1_unstructured(Weighted& layer, std::string_view name, Amount amount) {
+  detail::WeightParts::prune(layer, "l1_unstructured", name, amount, false);
+}
+void utils::prune::random_unstructured(Weighted& layer, std::string_view name, Amount amount) {
+  detail::WeightParts::prune(layer, "random_unstructured", name, amount, true);
+}
+void utils::prune::remove(Weighted& layer, std::string_view name) {
+  detail::WeightParts::remove_mask(layer, name);
+}
+bool utils::prune::is_pruned(const Weighted& layer) {
+  return detail::WeightParts::is_pruned(layer);
 }
 void utils::remove_weight_norm(Weighted& layer) { detail::WeightParts::remove(layer); }
 void utils::remove_spectral_norm(Weighted& layer) { detail::WeightParts::remove(layer); }

@@ -1,8 +1,9 @@
 // Weights that are computed from other parameters: weight_norm and spectral_norm, as in
-// torch.nn.utils.parametrizations.
+// torch.nn.utils.parametrizations, and pruned weights.
 //
 //   nn::Conv2d conv = nn::utils::spectral_norm(nn::Conv2d(3, 64, 3));
 //   nn::utils::weight_norm(net.fc);
+//   nn::utils::prune::l1_unstructured(net.fc, "weight", 0.3);
 //
 // The parameters are named as in PyTorch: "parametrizations.weight.original0" ... `layer.weight` is
 // then a constant, the weight of the handle's last call in training. Handles that were copied from
@@ -45,6 +46,32 @@ Layer spectral_norm(Layer&& layer, std::string_view name = "weight", int64_t n_p
 /// Make the weight as it is a parameter again.
 void remove_weight_norm(Weighted& layer);
 void remove_spectral_norm(Weighted& layer);
+
+/// Weights with elements that stay 0, as in torch.nn.utils.prune. The weight is the parameter
+/// "parametrizations.weight.original", which is the handle that optimizers know, times the buffer
+/// "parametrizations.weight.mask". Each call prunes elements that are still kept.
+namespace prune {
+/// How many elements: a number, 3, or a share of those that are kept, 0.3.
+class Amount {
+ public:
+  template <typename T>
+  requires std::is_arithmetic_v<T> Amount(T amount)
+      : value_(double(amount)), is_share_(std::is_floating_point_v<T>) {}
+  /// Throws ArgumentError unless the number is in [0, count], or the share in [0, 1].
+  int64_t of(int64_t count) const;
+
+ private:
+  double value_;
+  bool is_share_;
+};
+/// Throw ArgumentError for another name than "weight", and if the size of the weight is unknown or
+/// if weight_norm or spectral_norm computes it.
+void l1_unstructured(Weighted& layer, std::string_view name, Amount amount);
+void random_unstructured(Weighted& layer, std::string_view name, Amount amount);
+/// Makes the weight, with its zeros, the parameter again.
+void remove(Weighted& layer, std::string_view name);
+bool is_pruned(const Weighted& layer);
+}  // namespace prune
 
 namespace parametrizations {
 using utils::spectral_norm;

@@ -4,13 +4,14 @@
 #include <map>
 #include <string>
 
+#include "nn/weight_norm.h"
 #include "nn/weighted.h"
 
 namespace tapegrad::nn::detail {
 
 /// Named by PyTorch's parametrizations: "original0" is g and "original1" is v of weight_norm,
 /// "original" the weight of spectral_norm before it is divided, "0._u" and "0._v" the singular
-/// vectors.
+/// vectors. A pruned weight is "original" times "mask".
 class WeightParts final : public Model<WeightParts> {
  public:
   static constexpr std::string_view kName = "WeightParts";
@@ -18,11 +19,17 @@ class WeightParts final : public Model<WeightParts> {
   static void weight_norm(Weighted& layer, std::string_view name, int dim);
   static void spectral_norm(Weighted& layer, std::string_view name, int64_t n_power_iterations,
                             double eps, std::optional<int> dim);
+  /// Clears `amount` of the kept elements of the mask: the smallest of |weight|, or, if
+  /// `at_random`, any.
+  static void prune(Weighted& layer, std::string_view function, std::string_view name,
+                    utils::prune::Amount amount, bool at_random);
+  static void remove_mask(Weighted& layer, std::string_view name);
+  static bool is_pruned(const Weighted& layer);
   /// Makes the weight a parameter again.
   static void remove(Weighted& layer);
 
   void members(Members& m) override {
-    m("original", original_)("original0", g_)("original1", v_)("0", vectors_);
+    m("original", original_)("original0", g_)("original1", v_)("0", vectors_)("mask", mask_);
   }
   /// Returns the weight. In training, spectral_norm first improves its singular vectors.
   Variable compute(bool is_training);
@@ -38,6 +45,7 @@ class WeightParts final : public Model<WeightParts> {
   void iterate(const Variable& matrix, int64_t times);
 
   Variable original_, g_, v_;
+  Buffer mask_;  // of a pruned weight: 1 for elements that are kept, otherwise 0
   std::map<std::string, Buffer> vectors_;
   int dim_;
   int64_t iterations_ = 0;
