@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "core/base/error.h"
+#include "core/base/output.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/arrange.h"
@@ -37,6 +38,24 @@ ValuesIndices mode(const Variable& x, int dim, bool keepdim, Where where) {
   const Variable y = gather(x, along, indices, where);
   if (keepdim) return {y, indices};
   return {squeeze(y, along, where), squeeze(indices, along, where)};
+}
+
+void detail::print_line(const std::string& text) { standard_output() << text << std::endl; }
+
+Shape broadcast_shapes(const Shape& a, const Shape& b, Where where) {
+  const ErrorLine line(where);
+  return broadcast("broadcast_shapes", a, b);
+}
+
+PcaLowrank pca_lowrank(const Variable& x, std::optional<int64_t> q, bool center, Where where) {
+  const CallLine line(where);
+  if (x.rank() != 2) fail<ShapeError>("pca_lowrank: a matrix wanted, not ", x.shape());
+  const int64_t most = std::min(x.size(0), x.size(1)),
+                wanted = q.value_or(std::min(most, int64_t(6)));
+  if (wanted < 0 || wanted > most)
+    fail<ArgumentError>("pca_lowrank: q is ", wanted, ", not from 0 to ", most);
+  const auto [u, s, vh] = linalg::svd(center ? x - mean(x, 0, /*keepdim=*/true) : x, false);
+  return {narrow(u, 1, 0, wanted), narrow(s, 0, 0, wanted), t(narrow(vh, 0, 0, wanted))};
 }
 
 Variable renorm(const Variable& x, double p, int dim, double maxnorm, Where where) {

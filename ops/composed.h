@@ -22,6 +22,19 @@ Variable renorm(const Variable& x, double p, int dim, double maxnorm,
 /// Removes all but the first of equal elements behind one another. No gradient.
 Unique unique_consecutive(const Variable& x, Where where = Where::current());
 
+/// The shape of an elementwise result of operands of these shapes. Throws ShapeError.
+Shape broadcast_shapes(const Shape& a, const Shape& b, Where where = Where::current());
+
+struct PcaLowrank {
+  static constexpr int kParts = 3;
+  Variable u, s, v;
+};
+/// The first q principal components of the rows of x [n, d]: x, less its mean if `center`, is about
+/// U diag(S) V^T, with V [d, q]. Computed by linalg::svd, without random numbers. Default of q: 6,
+/// or the smaller size of x.
+PcaLowrank pca_lowrank(const Variable& x, std::optional<int64_t> q = {}, bool center = true,
+                       Where where = Where::current());
+
 /// The subsets of r elements of a vector, in the order of their positions: [subsets, r]. With
 /// replacement, an element may occur several times in a subset.
 Variable combinations(const Variable& x, int64_t r = 2, bool with_replacement = false,

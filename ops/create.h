@@ -45,6 +45,12 @@ struct TensorOptions : ::tapegrad::TensorOptions {
   TensorOptions& dtype(DType type) { return Plain::dtype = type, *this; }
   TensorOptions& device(Device on) { return Plain::device = on, *this; }
   TensorOptions& requires_grad(bool on = true) { return Plain::requires_grad = on, *this; }
+  template <std::convertible_to<Device> D>
+  TensorOptions& device(const D& on, int index) {
+    Device of = on;
+    of.index = decltype(of.index)(index);
+    return device(of);
+  }
   TensorOptions& layout(Layout) { return *this; }
 };
 }  // namespace torch

@@ -266,6 +266,9 @@ Variable NestedValues::make(TensorOptions options) const {
 Variable repeat_interleave(const Variable& x, int64_t times, Where where) {
   return repeat_interleave(flatten(x, 0, -1, where), times, 0, where);
 }
+Variable repeat_interleave(const Variable& x, const Variable& times, Where where) {
+  return repeat_interleave(flatten(x, 0, -1, where), times, 0, where);
+}
 Variable repeat_interleave(const Variable& x, const Variable& times, int dim, Where where) {
   const CallLine line(where);
   dim = normalize_dim("repeat_interleave", dim, x.rank());

@@ -436,6 +436,9 @@ V VariableOps::repeat_interleave(int64_t times, int dim, Where where) const {
 V VariableOps::repeat_interleave(const V& times, int dim, Where where) const {
   return tapegrad::repeat_interleave(self(), times, dim, where);
 }
+V VariableOps::repeat_interleave(const V& times, Where where) const {
+  return tapegrad::repeat_interleave(self(), times, where);
+}
 V VariableOps::select(int dim, int64_t index, Where where) const {
   return tapegrad::select(self(), dim, index, where);
 }

@@ -109,6 +109,12 @@ V VariableOps::nan_to_num(double nan, Where where) const {
 V VariableOps::nan_to_num(double nan, double posinf, double neginf, Where where) const {
   return tapegrad::nan_to_num(self(), {.nan = nan, .posinf = posinf, .neginf = neginf}, where);
 }
+V Variable::to(const torch::TensorOptions& chained) const {
+  const TensorOptions& options = chained;
+  Variable x = *this;
+  if (options.device) x = x.to(*options.device, options.where);
+  return options.dtype ? x.to(*options.dtype, options.where) : x;
+}
 V VariableOps::clamp(const Operand& min, const Operand& max) const {
   return tapegrad::clamp(self(), min, max);
 }
@@ -351,6 +357,9 @@ V& VariableOps::sub_(const Operand& other, Number alpha) {
   return tapegrad::sub_(self(), {tapegrad::mul(other, {alpha, other.where}), other.where});
 }
 V& VariableOps::mul_(const Operand& other) { return tapegrad::mul_(self(), other); }
+V VariableOps::div(const Operand& other, std::string_view rounding_mode) const {
+  return tapegrad::div({self(), other.where}, other, rounding_mode);
+}
 V& VariableOps::div_(const Operand& other) { return tapegrad::div_(self(), other); }
 V& VariableOps::copy_(const V& values, Where where) {
   return tapegrad::copy_(self(), values, where);

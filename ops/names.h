@@ -52,6 +52,18 @@ Variable stddev(const Variable& x, const Dims& dims, B unbiased, bool keepdim = 
   return std(x, dims, VarOptions{.correction = unbiased, .keepdim = keepdim}, where);
 }
 
+namespace detail {
+void print_line(const std::string& text);
+}  // namespace detail
+/// Python's print("loss", loss, epoch): writes all with spaces in between, and the end of the line.
+template <typename... Parts>
+requires(sizeof...(Parts) > 1 &&
+         !(std::same_as<Parts, std::ostream> || ...)) void print(const Parts&... parts) {
+  detail::ErrorText line;
+  ((line.text().empty() ? void() : line.add(' '), line.add(parts)), ...);
+  detail::print_line(line.text());
+}
+
 inline bool is_floating_point(const Variable& x) { return x.is_floating_point(); }
 /// Returns x without history; x.detach(). Keras calls it stop_gradient.
 inline Variable detach(const Variable& x) { return x.detach(); }
@@ -401,6 +413,11 @@ inline Variable percentile(const Variable& x, double q, Where where = Where::cur
 }
 inline Variable digitize(const Variable& x, const Variable& bins, Where where = Where::current()) {
   return bucketize(x, bins, /*right=*/true, where);
+}
+template <std::derived_from<Variable> V>
+auto svd(const V&, const auto&...) {
+  static_assert(detail::kNever<V>,
+                "svd(x): type linalg::svd(x, false), whose third result is the transpose of V");
 }
 inline Variable to_categorical(const Variable& classes, int64_t num_classes,
                                Where where = Where::current()) {

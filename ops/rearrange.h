@@ -39,6 +39,9 @@ Variable repeat_interleave(const Variable& x, int64_t times, Where where = Where
 /// Repeats entry i along dim times[i] times; times is a vector of integers, or one number.
 Variable repeat_interleave(const Variable& x, const Variable& times, int dim,
                            Where where = Where::current());
+/// The same of the elements of x in row-major order: a vector.
+Variable repeat_interleave(const Variable& x, const Variable& times,
+                           Where where = Where::current());
 
 /// Returns coordinate grids: vectors of n, m, ... elements give tensors [n, m, ...], each varying
 /// along its own dimension. Returns views. With indexing "xy", the first two dimensions are

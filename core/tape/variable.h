@@ -149,6 +149,10 @@ class Variable : public VariableOps {
       return Variable();
     }));
   }
+  template <typename Handle>
+  auto remove_hook(const Handle&) const {
+    static_assert(detail::kNever<Handle>, "type handle.remove() instead of x.remove_hook(handle)");
+  }
   /// Calls the hook whenever a backward pass has accumulated into the gradient of this leaf, while
   /// the pass still runs for other leaves: to send the gradient, or to update and clear it early.
   HookHandle register_post_accumulate_grad_hook(AccumulateHook hook) const;
@@ -161,6 +165,12 @@ class Variable : public VariableOps {
   void backward(BackwardOptions options = {}, Where where = Where::current()) const;
   void backward(const Variable& seed, BackwardOptions options = {},
                 Where where = Where::current()) const;
+  /// libtorch's order: y.backward(seed, retain_graph, create_graph), where the seed may be {}.
+  template <std::same_as<bool> B>
+  void backward(const Variable& seed, B retain_graph, bool create_graph = false,
+                Where where = Where::current()) const {
+    backward(seed, BackwardOptions{retain_graph, create_graph}, where);
+  }
 
   /// Forgets the history of this Variable and of its copies, which become leaves that require no
   /// gradient. Throws AutogradError for a view.
@@ -171,6 +181,11 @@ class Variable : public VariableOps {
   /// handle. Its gradient is cleared, and views made before keep the old value and its history.
   /// AutogradError for results of ops.
   void rebind(Tensor value) const;
+  /// PyTorch's p.data = x: rebind() to the value of x, whose memory the two share.
+  template <std::derived_from<Variable> V>
+  void set_data(const V& x) const {
+    rebind(x.value());
+  }
   bool is_same(const Variable& other) const { return state_ == other.state_; }
 
   /// `for (Variable row : x)` visits the entries of dimension 0.
@@ -217,6 +232,8 @@ class Variable : public VariableOps {
   bool is_cuda() const { return device().type == DeviceType::kCuda; }
   bool is_floating_point() const { return is_float(dtype()); }
   Variable astype(DType dtype, Where where = Where::current()) const { return to(dtype, where); }
+  Variable toType(DType dtype, Where where = Where::current()) const { return to(dtype, where); }
+  Variable to(const torch::TensorOptions& options) const;  // to their device and dtype
   Variable type_as(const Variable& other, Where where = Where::current()) const {
     return to(other.device(), other.dtype(), where);
   }
@@ -396,7 +413,6 @@ template <std::derived_from<Variable> V>
 void print(const V& x) {
   detail::print(x);
 }
-
 /// A list of variables: {x, y}, a std::vector or a std::span.
 struct VariableList : std::span<const Variable> {
   VariableList(std::initializer_list<Variable> list) : span(list.begin(), list.size()) {}

@@ -78,6 +78,7 @@ class VariableOps : public ReductionOps {
   Variable repeat_interleave(int64_t times, Where where = Where::current()) const;
   Variable repeat_interleave(int64_t times, int dim, Where where = Where::current()) const;
   Variable repeat_interleave(const Variable& times, int dim, Where where = Where::current()) const;
+  Variable repeat_interleave(const Variable& times, Where where = Where::current()) const;
   Variable select(int dim, int64_t index, Where where = Where::current()) const;
   Variable slice(int dim, int64_t start = 0, int64_t end = INT64_MAX, int64_t step = 1,
                  Where where = Where::current()) const;
@@ -231,6 +232,7 @@ class VariableOps : public ReductionOps {
   Variable mul(Operand other) &&;
   Variable div(Operand other) const&;
   Variable div(Operand other) &&;
+  Variable div(const Operand& other, std::string_view rounding_mode) const;
   Variable subtract(const Operand& other) const;
   Variable multiply(const Operand& other) const;
   Variable divide(const Operand& other) const;
