@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "core/cuda.h"
 #include "core/dispatch/internal/backends.h"
+#include "core/tape/internal/call_line.h"
 
 namespace tapegrad {
 namespace {
@@ -35,7 +36,10 @@ std::string memory_summary(Device) { fail_without("cuda::memory_summary"); }
 MemoryStats pinned_memory_stats() { return {}; }
 Variable pin_memory(const Variable&, Device, Where) { fail_without("pin_memory"); }
 bool is_pinned(const Variable&, Device) { return false; }
-void synchronize(Device) { fail_without("cuda::synchronize"); }
+void synchronize(Device, Where where) {
+  const ErrorLine line(where);
+  fail_without("cuda::synchronize");
+}
 
 Stream Stream::create(Device) { fail_without("cuda::Stream"); }
 void Stream::synchronize() const { fail_without("cuda::Stream"); }

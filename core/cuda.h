@@ -41,7 +41,7 @@ std::string why_unavailable();
 int device_count();
 
 /// Waits until the device has finished all work. Throws DeviceError if the device does not exist.
-void synchronize(Device device = gpu);
+void synchronize(Device device = gpu, Where where = Where::current());
 
 /// Memory of a device by pool, in bytes; core/base/allocator.h provides the sum. Pool 0 is the
 /// shared pool; each recorded step has its own pool.

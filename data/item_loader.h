@@ -160,8 +160,13 @@ auto item_at(const Data& data, int64_t index, RandomGenerator& random) {
     return data.get(index, random);
   else if constexpr (requires { data.get(index); })
     return data.get(index);
-  else
+  else if constexpr (requires { data[size_t(index)]; })
     return data[size_t(index)];
+  else
+    static_assert(
+        kNever<Data>,
+        "ItemLoader: the data set has no `Item get(int64_t index) const`; members that get() "
+        "changes are `mutable`, as several threads may call it");
 }
 template <typename Collate, typename Item>
 auto batch_of(const Collate& make_batch, std::vector<Item> items) {

@@ -15,6 +15,7 @@
 #include <typeinfo>
 #include <vector>
 
+#include "core/base/error.h"
 #include "data/dataset.h"
 #include "data/shard.h"
 
@@ -100,6 +101,39 @@ class Loader {
   uint64_t runs_ = 0;   // iterators begun and states set: the iterator of the last one moves state_
   LoaderState state_;
 };
+
+/// Python's iter(loader): the batches of an epoch one by one, as next(it). The loader must outlive
+/// it.
+template <typename Batches>
+class BatchIterator {
+ public:
+  explicit BatchIterator(Batches& batches) : at_(batches.begin()), end_(batches.end()) {}
+  /// Throws IndexError behind the last batch.
+  auto next() {
+    if (begun_) ++at_;
+    begun_ = true;
+    if (at_ == end_) fail<IndexError>("next: the epoch has no further batch");
+    return *at_;
+  }
+
+ private:
+  decltype(std::declval<Batches&>().begin()) at_;
+  decltype(std::declval<Batches&>().end()) end_;
+  bool begun_ = false;
+};
+/// `auto [x, y] = next(iter(loader));`
+template <std::derived_from<Loader> Batches>
+BatchIterator<Batches> iter(Batches& batches) {
+  return BatchIterator<Batches>(batches);
+}
+template <typename Batches>
+auto next(BatchIterator<Batches>& batches) {
+  return batches.next();
+}
+template <typename Batches>
+auto next(BatchIterator<Batches>&& batches) {
+  return batches.next();
+}
 
 /// Chooses the examples of an epoch and their order; data/sampler.h has some.
 class Sampler {

@@ -70,6 +70,13 @@ std::vector<int64_t> SequentialSampler::indices(uint64_t) const {
 SubsetRandomSampler::SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed)
     : indices_(std::move(indices)), seed_(seed) {}
 
+std::vector<int64_t> SubsetRandomSampler::indices_of(const Variable& indices) {
+  if (!is_integer(indices.dtype()) || indices.rank() != 1)
+    fail<DTypeError>("SubsetRandomSampler: a vector of integers wanted, not ", indices.dtype(), ' ',
+                     indices.shape());
+  return indices.to_vector<int64_t>();
+}
+
 std::vector<int64_t> SubsetRandomSampler::indices(uint64_t epoch) const {
   std::vector<int64_t> order = shuffled_order(size(), seed_, epoch);
   for (int64_t& place : order) place = indices_[size_t(place)];

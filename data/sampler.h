@@ -71,10 +71,16 @@ class SequentialSampler final : public Sampler {
 class SubsetRandomSampler final : public Sampler {
  public:
   explicit SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed = 0);
+  /// Indices in a tensor of integers, such as a part of randperm(n). Throws DTypeError for floats.
+  template <std::derived_from<Variable> V>
+  explicit SubsetRandomSampler(const V& indices, uint64_t seed = 0)
+      : SubsetRandomSampler(indices_of(indices), seed) {}
   int64_t size() const override { return int64_t(indices_.size()); }
   std::vector<int64_t> indices(uint64_t epoch) const override;
 
  private:
+  static std::vector<int64_t> indices_of(const Variable& indices);
+
   std::vector<int64_t> indices_;
   uint64_t seed_;
 };

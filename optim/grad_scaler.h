@@ -34,6 +34,12 @@ class GradScaler {
   /// Throws ArgumentError unless init_scale > 0, growth_factor > 1, 0 < backoff_factor < 1 and
   /// growth_interval > 0.
   explicit GradScaler(GradScalerOptions options = {});
+  /// PyTorch's GradScaler("cuda"). Throws ArgumentError for a name that is not a device's. The
+  /// scale is on the device of the losses, whatever the name.
+  template <std::convertible_to<Device> D>
+  explicit GradScaler(const D& device, GradScalerOptions options = {}) : GradScaler(options) {
+    static_cast<void>(Device(device));
+  }
 
   /// Returns loss times the scale.
   Variable scale(const Variable& loss, Where where = Where::current()) const;
@@ -59,6 +65,12 @@ class GradScaler {
   /// Throws ArgumentError, and changes nothing, unless `state` has exactly these entries with one
   /// valid number each.
   void load_state_dict(const TensorMap& state);
+  template <std::same_as<Tensor> T>
+  auto load_state_dict(const T&) {
+    static_assert(
+        tapegrad::detail::kNever<T>,
+        "load_state_dict(run[\"scaler\"]): write load_state_dict(part_of(run, \"scaler\"))");
+  }
 
  private:
   struct Seen {

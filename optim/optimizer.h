@@ -75,6 +75,10 @@ class Params {
          Where where = Where::current());
   Params(std::vector<ParamGroup> groups, Where where = Where::current());
   Params(std::initializer_list<ParamGroup> groups, Where where = Where::current());
+  template <std::derived_from<ParamGroup> G>
+  requires(!std::same_as<G, ParamGroup>)
+      Params(const std::vector<G>& groups, Where where = Where::current())
+      : Params(std::vector<ParamGroup>(groups.begin(), groups.end()), where) {}
   Params(Params&&) noexcept;
   ~Params();
 

@@ -40,6 +40,12 @@ class Scheduler {
   /// "step", the initial rates and the rates. load_state_dict also sets the optimizer's rates.
   virtual TensorMap state_dict() const;
   virtual void load_state_dict(const TensorMap& state);
+  template <std::same_as<Tensor> T>
+  auto load_state_dict(const T&) {
+    static_assert(
+        tapegrad::detail::kNever<T>,
+        "load_state_dict(run[\"steps\"]): write load_state_dict(part_of(run, \"steps\"))");
+  }
 
  protected:
   explicit Scheduler(const OptimizerHere& optimizer);
@@ -350,6 +356,12 @@ class ReduceLROnPlateau {
   std::vector<double> get_last_lr() const;
   TensorMap state_dict() const;
   void load_state_dict(const TensorMap& state);
+  template <std::same_as<Tensor> T>
+  auto load_state_dict(const T&) {
+    static_assert(
+        tapegrad::detail::kNever<T>,
+        "load_state_dict(run[\"steps\"]): write load_state_dict(part_of(run, \"steps\"))");
+  }
 
  private:
   bool improves(double measure) const;

@@ -48,6 +48,15 @@ struct History {
   int signal = 0;              // SIGINT or SIGTERM if it ended the training
   std::string not_graphed;     // reason if .graph was requested but not used
 
+  /// Answers Keras's history.history["loss"].
+  struct Keras {
+    template <typename Name>
+    auto operator[](const Name&) const {
+      static_assert(detail::kNever<Name>, "history.history[\"loss\"]: write history[\"loss\"]");
+    }
+  };
+  [[no_unique_address]] Keras history = {};
+
   /// A value of each epoch, history["val_loss"]. Throws ArgumentError for an unknown name.
   std::vector<double> operator[](const std::string& name) const;
   /// Returns a value over the numbers of the epochs, as a curve for save_line_chart(). Epochs

@@ -16,6 +16,7 @@
 #include <concepts>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,23 @@ class MapDataset final : public Dataset<MapDataset<Of, Transform>> {
  private:
   Of of_;
   Transform transform_;
+};
+
+/// Images [1, 28, 28] in [0, 1] and class ids of the files of load_mnist() in a directory.
+class MNIST final : public Dataset<MNIST> {
+ public:
+  enum class Mode { kTrain, kTest };
+  /// Throws as load_mnist().
+  explicit MNIST(const std::string& root, Mode mode = Mode::kTrain);
+  ::tapegrad::Example get(size_t index) override;
+  std::optional<size_t> size() const override;
+  bool is_train() const { return mode_ == Mode::kTrain; }
+  const Variable& images() const { return images_; }
+  const Variable& targets() const { return targets_; }
+
+ private:
+  Mode mode_;
+  Variable images_, targets_;
 };
 
 }  // namespace datasets

@@ -11,7 +11,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "core/autograd/checkpoint.h"
@@ -66,13 +68,21 @@ struct Scalar : Number {
   bool toBool() const { return to<bool>(); }
 };
 
+/// The parts behind one another: torch::str("step-", 3, ".pt").
+template <typename... Parts>
+std::string str(const Parts&... parts) {
+  ::tapegrad::detail::ErrorText text;
+  (text.add(parts), ...);
+  return text.text();
+}
+
 using autocast = Autocast;
 // In Python, `with torch.no_grad():`; here `torch::no_grad guard;`.
 using enable_grad = EnableGrad;
 using inference_mode = InferenceMode;
 using no_grad = NoGrad;
 namespace utils {
-namespace data = ::tapegrad::torch::data;
+namespace data = ::tapegrad::data;
 namespace checkpoint {
 using ::tapegrad::checkpoint;
 }
@@ -83,15 +93,24 @@ inline TensorOptions device(Device where) { return TensorOptions().device(where)
 inline TensorOptions requires_grad(bool on = true) { return TensorOptions().requires_grad(on); }
 
 namespace indexing = ::tapegrad;
-inline constexpr Reduction kMean = Reduction::kMean, kSum = Reduction::kSum,
-                           kNone = Reduction::kNone;
+/// A reduction, which is the choice of this name for options of other types: EmbeddingBagOptions.
+struct NamedReduction {
+  Reduction value;
+  const char* name;
+  constexpr operator Reduction() const { return value; }
+  constexpr operator std::string_view() const { return name; }
+};
+inline constexpr NamedReduction kMean{Reduction::kMean, "mean"}, kSum{Reduction::kSum, "sum"},
+    kNone{Reduction::kNone, "none"};
 // Choices of options.
 inline constexpr const char *kNearest = "nearest", *kLinear = "linear", *kBilinear = "bilinear",
                             *kBicubic = "bicubic", *kTrilinear = "trilinear",
                             *kConstant = "constant", *kReflect = "reflect",
                             *kReplicate = "replicate", *kCircular = "circular", *kZeros = "zeros",
                             *kBorder = "border", *kReflection = "reflection", *kGELU = "gelu",
-                            *kReLU = "relu", *kBatchMean = "batchmean";
+                            *kReLU = "relu", *kTanh = "tanh", *kBatchMean = "batchmean",
+                            *kMax = "max", *kSigmoid = "sigmoid", *kLeakyReLU = "leaky_relu",
+                            *kFanIn = "fan_in", *kFanOut = "fan_out";
 
 namespace nn {
 
@@ -258,6 +277,28 @@ using AdamWOptions = OptionsOf<plain::AdamWOptions>;
 using RMSpropOptions = OptionsOf<plain::RMSpropOptions>;
 using AdagradOptions = OptionsOf<plain::AdagradOptions>;
 using LBFGSOptions = OptionsOf<plain::LBFGSOptions>;
+/// groups.emplace_back(net.parameters(), std::make_unique<AdamWOptions>(AdamWOptions(1e-3)));
+/// The group gets the options that ParamGroup has; it keeps the others of the optimizer.
+struct OptimizerParamGroup : plain::ParamGroup {
+  OptimizerParamGroup(std::vector<Variable> of) : plain::ParamGroup{.params = std::move(of)} {}
+  template <typename Plain, auto... kFirst>
+  OptimizerParamGroup(std::vector<Variable> of,
+                      const std::unique_ptr<Chained<Plain, kFirst...>>& options)
+      : OptimizerParamGroup(std::move(of)) {
+    const Plain& from = *options;
+    lr = from.lr;
+    if constexpr (requires { from.weight_decay; }) weight_decay = from.weight_decay;
+    if constexpr (requires { from.momentum; }) momentum = from.momentum;
+    if constexpr (requires { from.dampening; }) dampening = from.dampening;
+    if constexpr (requires { from.nesterov; }) nesterov = from.nesterov;
+    if constexpr (requires { from.betas; }) betas = from.betas;
+    if constexpr (requires { from.eps; }) eps = from.eps;
+    if constexpr (requires { from.amsgrad; }) amsgrad = from.amsgrad;
+    if constexpr (requires { from.lr_decay; }) lr_decay = from.lr_decay;
+    if constexpr (requires { from.alpha; }) alpha = from.alpha;
+    if constexpr (requires { from.centered; }) centered = from.centered;
+  }
+};
 
 }  // namespace optim
 
@@ -295,6 +336,43 @@ using torch::nn::SmoothL1LossOptions;
 using torch::nn::TripletMarginLossOptions;
 }  // namespace tapegrad::nn
 
+// libtorch's macros, as a function and a type. A program that includes libtorch first has the
+// macros.
+namespace tapegrad {
+namespace detail {
+struct Condition {
+  template <typename T>
+  Condition(const T& condition, Where at = Where::current()) : holds(condition), where(at) {}
+  bool holds;
+  Where where;
+};
+}  // namespace detail
+#ifndef TORCH_CHECK
+/// TORCH_CHECK(x.dim() == 2, "a matrix wanted, not ", x.sizes()): throws ArgumentError unless the
+/// condition holds.
+template <typename... Parts>
+void TORCH_CHECK(detail::Condition condition, const Parts&... message) {
+  if (condition.holds) return;
+  ArgumentError error(torch::str(message...));
+  detail::locate(error, condition.where);
+  throw error;
+}
+#endif
+#ifndef TORCH_MODULE
+struct TORCH_MODULE {
+  template <typename T = void>
+  TORCH_MODULE() {
+    static_assert(detail::kNever<T>,
+                  "TORCH_MODULE(Net): remove this line, and write `struct Net : nn::Model<Net>` in "
+                  "place of NetImpl: a model is a handle");
+  }
+};
+#endif
+}  // namespace tapegrad
+
+namespace tapegrad::utils {
+using ::tapegrad::to_categorical;  // keras.utils
+}
 namespace tapegrad::c10 {
 using std::nullopt;
 using std::optional;

@@ -243,6 +243,10 @@ struct Chained : Plain {
     return P::nhead = std::move(set), *this;
   }
   template <typename P = Plain>
+  Chained& nonlinearity(decltype(P::nonlinearity) set) {
+    return P::nonlinearity = std::move(set), *this;
+  }
+  template <typename P = Plain>
   Chained& norm_first(decltype(P::norm_first) set) {
     return P::norm_first = std::move(set), *this;
   }

@@ -32,6 +32,8 @@ struct Device {
   /// Parses a name.
   static Device parse(std::string_view name);
 
+  constexpr bool is_cpu() const { return type == DeviceType::kCpu; }
+  constexpr bool is_cuda() const { return type == DeviceType::kCuda; }
   bool operator==(const Device&) const = default;
 };
 inline constexpr Device cpu{};

@@ -7,7 +7,9 @@
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/loss.h"
+#include "nn/recurrent.h"
 #include "nn/sequential.h"
+#include "nn/weight_norm.h"
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
@@ -141,6 +143,40 @@ void add_data_rows(Table& table) {
 }  // namespace
 
 void add_module_name_rows(Table& table) {
+  table.add(
+      "Module::weight Module::bias AnyModule::weight AnyModule::bias NamedList::contains "
+      "NamedList::find NamedList::keys NamedList::values Sequential::replace ListOf::extend",
+      [](const std::string& name, int64_t place) {
+        nn::Sequential net(nn::Linear(2, 3), nn::ReLU());
+        attempt([&] { net[name].weight(), net[name].bias(); });
+        attempt([&] { net[place].weight(), (*net.begin()).bias(); });
+        const nn::NamedVariables named = net.named_parameters();
+        named.contains(name), named.find(name), named.keys(), named.values();
+        attempt([&] { named[name]; });
+        nn::ModuleList list;
+        list.extend({nn::Linear(2, 3)});
+        attempt([&] { (*list.begin()).weight(), (*list.begin()).bias(); });
+        net.replace(place, nn::ReLU());
+      });
+  table.add("LstmState::LstmState", [](const Variable& x, const Variable& h, const Variable& c) {
+    if (x.numel() > 10'000) return;
+    nn::LSTM(2, 3)(x, {h, c});
+  });
+  table.add("Amount::Amount Amount::of l1_unstructured random_unstructured remove is_pruned",
+            [](const std::string& name, double share, int64_t count) {
+              nn::Linear layer(2, 3);
+              attempt([&] { nn::utils::prune::l1_unstructured(layer, "weight", share); });
+              attempt([&] { nn::utils::prune::random_unstructured(layer, "weight", count); });
+              attempt([&] { nn::utils::prune::l1_unstructured(layer, name, count); });
+              nn::utils::prune::is_pruned(layer);
+              nn::utils::prune::remove(layer, name);
+            });
+  table.add("iter next BatchIterator::next", [](const Variable& x, int64_t batch) {
+    if (!x.defined() || x.numel() > 10'000) return;
+    DataLoader loader(TensorDataset(x, x), {.batch_size = batch});
+    auto batches = iter(loader);
+    next(batches), next(batches);
+  });
   add_op_rows(table);
   add_module_rows(table);
   add_data_rows(table);

@@ -6,6 +6,7 @@
 #include "core/base/internal/mutex.h"
 #include "core/cuda.h"
 #include "core/dispatch/internal/backends.h"
+#include "core/tape/internal/call_line.h"
 
 namespace tapegrad {
 namespace backends::cuda {
@@ -183,7 +184,8 @@ bool is_available() { return devices().count > 0; }
 std::string why_unavailable() { return devices().reason; }
 int device_count() { return devices().count; }
 
-void synchronize(Device device) {
+void synchronize(Device device, Where where) {
+  const ErrorLine line(where);
   require_cuda(device, "cuda::synchronize");
   stop_recording("it waits for the device");
   TG_CUDA(cudaDeviceSynchronize());
