@@ -54,11 +54,10 @@ TEST(FifthHour, TrainOfTheProgram) {
   EXPECT_GT(::tapegrad::train(net, examples, sgd,
                               [](auto& m, auto& x, auto& y) { return cross_entropy(m(x), y); }),
             0);
-  EXPECT_GT(::tapegrad::train(net, pairs, sgd,
-                              [](Net& m, const Variable& x, int64_t) {
-                                return m(x).square().mean();
-                              }),
-            0);
+  EXPECT_GT(
+      ::tapegrad::train(net, pairs, sgd,
+                        [](Net& m, const Variable& x, int64_t) { return m(x).square().mean(); }),
+      0);
 }
 
 TEST(FifthHour, DictionaryOfParameters) {
