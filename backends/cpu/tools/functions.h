@@ -401,15 +401,24 @@ inline Lanes<double> erfc_of_positive(Lanes<double> x) {
   const Lanes<double> bell = exp(negative(square)), u = (size - centre) / (size + centre);
   return fused(bell, negative(rest), bell) * polynomial(kFit, u) / fused(size, two, one);
 }
+/// An odd polynomial for |x| < 1.
+inline Lanes<double> erf_near_zero(Lanes<double> x) {
+  static constexpr double kFit[] = {
+      0x1.06eba8214db69p-3,  -0x1.812746b0379e7p-2,  0x1.ce2f21a042bdbp-4,  -0x1.b82ce312888afp-6,
+      0x1.565bcd0e61ec1p-8,  -0x1.c02db3fe3df06p-11, 0x1.f9a326a9ded68p-14, -0x1.f4d253d316901p-17,
+      0x1.b9e62b40114a3p-20, -0x1.5f6bef468c54bp-23, 0x1.fc2a98c989fe5p-27, -0x1.4de81ed8d0f6dp-30,
+      0x1.7c5e56e2ad52bp-34, -0x1.2315290276345p-38};
+  return fused(x, polynomial(kFit, x * x), x);
+}
 inline Lanes<double> erf(Lanes<double> x) {
-  static constexpr double kNear[] = {
-      0x1.20dd750429b6dp+0,  -0x1.812746b0379e5p-2,  0x1.ce2f21a0428dap-4,  -0x1.b82ce31268501p-6,
-      0x1.565bcd036b897p-8,  -0x1.c02dafb5d3a25p-11, 0x1.f9a221ab86ebbp-14, -0x1.f4abcb68d7027p-17,
-      0x1.b671f994241c9p-20, -0x1.3305176bf0600p-23};
-  const Lanes<double> size = magnitude(x), half(0.5);
-  const Lanes<double> near = size * polynomial(kNear, size * size);
-  const Lanes<double> y = select(size < half, near, Lanes<double>(1.0) - erfc_of_positive(size));
+  const Lanes<double> size = magnitude(x), one(1.0);
+  const Lanes<double> y = select(size < one, erf_near_zero(size), one - erfc_of_positive(size));
   return with_sign_of(y, x);
+}
+inline Lanes<double> erfc(Lanes<double> x) {
+  const Lanes<double> size = magnitude(x), far = erfc_of_positive(size);
+  return select(size < Lanes<double>(0.5), Lanes<double>(1.0) - erf_near_zero(x),
+                select(x < Lanes<double>(0.0), Lanes<double>(2.0) - far, far));
 }
 
 /// The density in float is exp_of_negative(-x^2 / 2) with constants for x^2. The tail is exp(-x^2 /
@@ -443,7 +452,7 @@ inline formulas::Normal<Lanes<float>> normal(Lanes<float> x) {
 inline formulas::Normal<Lanes<double>> normal(Lanes<double> x) {
   const Lanes<double> size = xsimd::min(Lanes<double>(40.0), magnitude(x)), zero(0.0);
   const Lanes<double> tail =
-      Lanes<double>(0.5) * erfc_of_positive(size * Lanes<double>(0.70710678118654752440));
+      Lanes<double>(0.5) * erfc(size * Lanes<double>(0.70710678118654752440));
   return {size, select(tail < Lanes<double>(0x1p-1022), zero, tail),
           exp(size * size * Lanes<double>(-0.5)) * Lanes<double>(0.39894228040143267794)};
 }

@@ -265,10 +265,7 @@ struct SpecialFunctions<xsimd::batch<double, A>> {
   static V asinh(V x) { return backends::cpu::map_lanes(Scalar::asinh, x); }
   static V acosh(V x) { return backends::cpu::map_lanes(Scalar::acosh, x); }
   static V atanh(V x) { return backends::cpu::map_lanes(Scalar::atanh, x); }
-  static V erfc(V x) {
-    const V size = backends::cpu::functions::erfc_of_positive(xsimd::abs(x));
-    return select(x < V(0.0), V(2.0) - size, size);
-  }
+  static V erfc(V x) { return backends::cpu::functions::erfc(x); }
   static V erfinv(V x) { return backends::cpu::map_lanes(special::erfinv, x); }
   static V lgamma(V x) { return backends::cpu::map_lanes(special::log_gamma, x); }
   static V digamma(V x) { return backends::cpu::map_lanes(special::digamma, x); }
