@@ -19,6 +19,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
+#endif
+
 constexpr int64_t kAhead = 8;  // sources between a prefetch and its use
 
 /// The type in which values of T are summed.

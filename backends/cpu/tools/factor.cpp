@@ -8,6 +8,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
+#endif
+
 constexpr int64_t kSmall = 32;          // triangles that are solved by columns
 constexpr int64_t kNarrow = 8;          // columns that are factored one by one
 constexpr int64_t kParallel = 1 << 14;  // elements that justify a second thread
