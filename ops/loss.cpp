@@ -95,7 +95,9 @@ Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, 
   check_floats("smooth_l1_loss", x);
   check_equal_shapes("smooth_l1_loss", x, target);
   if (!(beta >= 0)) fail<ArgumentError>("smooth_l1_loss: beta is ", beta, ", not >= 0");
-  if (beta < std::numeric_limits<float>::min()) return l1_loss(x, target, reduction, where);
+  const double least =
+      x.dtype() == f64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+  if (beta < least) return l1_loss(x, target, reduction, where);  // 1 / beta overflows
   return reduced(apply(Huber{beta, 1 / beta}, where, minus(x, target, where)), reduction, where);
 }
 

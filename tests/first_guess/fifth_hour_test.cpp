@@ -285,7 +285,7 @@ TEST(FifthHour, Pruning) {
 }
 
 TEST(FifthHour, MnistOfLibtorch) {
-  if (!std::filesystem::exists(kFashionMnistDir)) GTEST_SKIP();
+  if (!std::filesystem::exists(kFashionMnistDir)) GTEST_SKIP() << "no " << kFashionMnistDir;
   using torch::data::datasets::MNIST;
   GUESS("10000", *MNIST(kFashionMnistDir, MNIST::Mode::kTest).size());
   auto loader = torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(

@@ -206,6 +206,11 @@ TEST(Loss, HuberMeetsItsFormulaForEveryBound) {
 }
 
 TEST(Loss, SmoothL1WithBetaZeroIsL1) {
+  const Variable tiny = leaf({1e-60, 1.0}, {2});  // a bound below float32's range
+  EXPECT_NEAR(smooth_l1_loss(tiny, zeros_like(tiny), 1e-50, Reduction::kNone)[0].item(), 5e-71,
+              1e-84);
+  const Variable single = leaf({2.0}, {1}, f32);
+  EXPECT_EQ(smooth_l1_loss(single, zeros_like(single), 1e-45).item(), 2);
   const Variable x = leaf({1, -2}, {2}), target = leaf({0, 0}, {2});
   EXPECT_EQ(smooth_l1_loss(x, target, 0.0).item(), 1.5);
   EXPECT_THROW(smooth_l1_loss(x, target, -1.0), ArgumentError);
