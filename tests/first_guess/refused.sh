@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Compiles every guess of a table and compares the first error: refused.sh TABLE INCLUDE COMPILER
+# An entry with several "> " lines accepts any of them: compilers word their own errors differently.
 # The header is compiled once, as a precompiled header.
 set -eu
 table=$1 include=$2 compiler=$3
@@ -17,14 +18,16 @@ END
 "$compiler" -std=c++20 -I"$include" -x c++-header "$work/all.h" -o "$work/all.h.gch"
 awk -v out="$work/guess-" '
   /^#/ { next }
+  /^> / && expecting { print substr($0, 3) > (file ".expected"); next }
   /^> / {
+    expecting = 1
     if (file) print "}" > file
     file = out sprintf("%02d", ++n) ".cpp"
     print substr($0, 3) > (file ".expected")
     print "void guess() {" > file
     next
   }
-  { print > file }
+  { expecting = 0; print > file }
   END { if (file) print "}" > file }' "$table"
 status=0 count=0
 for guess in "$work"/guess-*.cpp; do
