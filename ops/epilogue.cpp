@@ -4,6 +4,29 @@
 #include "ops/activation.h"
 
 namespace tapegrad {
+namespace {
+
+/// A kernel whose calls captured steps on the CPU turn into epilogues.
+struct EpilogueKernel {
+  const KernelTable* kernel;
+  Activation activation;
+};
+
+// The tanh GELU has no row: no kernel of the CPU computes it in the same pass as the layer, so a
+// call of its own, which may join a segment, is at least as fast.
+const EpilogueKernel kEpilogueKernels[] = {{&kernels::relu, Activation::kRelu}};
+
+}  // namespace
+
+bool Epilogue::absorb(const KernelTable& behind) {
+  if (activation != Activation::kNone) return false;
+  for (const EpilogueKernel& row : kEpilogueKernels)
+    if (row.kernel == &behind) {
+      activation = row.activation;
+      return true;
+    }
+  return false;
+}
 
 void kernels::run_epilogue(const Epilogue& epilogue, const Tensor& z, Tensor& y) {
   switch (epilogue.activation) {

@@ -5,12 +5,15 @@
 //
 // `relu(linear(x, weight, bias))` has the same result and records the same single node: the ReLU
 // overwrites the result of linear, to which nothing else refers, and becomes the epilogue of
-// linear's node (TapeNode::absorb). The explicit form also saves the separate pass over the result.
+// linear's node (TapeNode::absorb). The explicit form also saves the separate pass over the result;
+// a captured step on the CPU saves it in both forms.
 #pragma once
 
 #include "core/base/tensor.h"
 
 namespace tapegrad {
+
+class KernelTable;
 
 enum class Activation : int { kNone, kRelu, kGelu };  // kGelu: Gelu::kTanh
 
@@ -22,6 +25,9 @@ struct Epilogue {
   Tensor at = {};
 
   explicit operator bool() const { return activation != Activation::kNone; }
+  /// For captured steps: becomes the activation that the kernel `behind` computes. Returns false if
+  /// there is an activation already, or if `behind` has no row in the table of such kernels.
+  bool absorb(const KernelTable& behind);
   template <typename Visit>
   void each_tensor(const Visit& visit) {
     visit(at, /*is_written=*/true);

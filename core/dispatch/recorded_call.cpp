@@ -13,6 +13,7 @@ class RecordedCheck final : public RecordedCall {
   void run() override { check_(x_); }
   void run_part() override { run(); }
   void visit(ArgumentVisitor& visitor) override { visitor.on_tensor(x_, false); }
+  bool absorb(const KernelTable&, const Tensor&) override { return false; }
   std::unique_ptr<RecordedCall> copy() const override { return nullptr; }
   std::string_view name() const override { return "check"; }
   const KernelTable* kernel() const override { return nullptr; }

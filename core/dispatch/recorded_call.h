@@ -96,6 +96,11 @@ class RecordedCall {
   virtual unsigned sum_arguments() const { return 0; }
   virtual void run_rows(const RowBlock&) {}
   virtual void finish_rows(const std::byte* /*sums*/) {}
+  /// Makes the activation that `behind` computes of the result of this call the epilogue of this
+  /// call, which then writes `result`. Returns false, and does nothing, if the kernel takes no such
+  /// epilogue. A kernel takes one if its last arguments are an Epilogue (ops/epilogue.h) and the
+  /// result.
+  virtual bool absorb(const KernelTable& behind, const Tensor& result) = 0;
   /// Returns null if the call cannot be copied.
   virtual std::unique_ptr<RecordedCall> copy() const = 0;
   virtual std::string_view name() const = 0;
@@ -186,6 +191,19 @@ class RecordedCallOf<void(First, Rest...)> final : public RecordedCall {
   /// Takes over the numbers of another call of the kernel, but not its tensors.
   void take_numbers(First first, Rest... rest) {
     take(std::index_sequence_for<First, Rest...>(), first, rest...);
+  }
+
+  bool absorb(const KernelTable& behind, const Tensor& result) override {
+    constexpr size_t kLast = sizeof...(Rest);
+    if constexpr (kLast >= 2) {
+      auto& epilogue = std::get<kLast - 1>(arguments_);
+      if constexpr (requires { epilogue.absorb(behind); }) {
+        if (!epilogue.absorb(behind)) return false;
+        std::get<kLast>(arguments_) = result;
+        return true;
+      }
+    }
+    return false;
   }
 
   std::unique_ptr<RecordedCall> copy() const override {

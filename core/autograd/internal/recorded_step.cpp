@@ -90,6 +90,7 @@ void RecordedStep::settle_owned() {
 
 void RecordedStep::forget_calls() {
   groups_.clear();
+  absorbed_.clear();
   lives_.clear();
   places_.clear();
   large_.clear();
@@ -238,7 +239,11 @@ void RecordedStep::plan_segments() {
   for (const Life& life : lives_)
     if (life.storage->is_only_lent()) life.storage->take_memory();
   groups_.clear(), lives_.clear(), places_.clear(), large_.clear(), kept_.clear();
-  for (StepGroup& group : plan_groups(calls_)) groups_.push_back({std::move(group), nullptr});
+  std::vector<StepGroup> groups = plan_groups(calls_);
+  absorbed_ = absorb_activations(calls_, groups, [&](const TensorStorage& storage) {
+    return own_.contains(&storage) && storage.is_only_lent();
+  });
+  for (StepGroup& group : groups) groups_.push_back({std::move(group), nullptr});
   plan_storages();
   is_planned_ = true;
   Scratch scratch;

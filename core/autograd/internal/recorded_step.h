@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/autograd/internal/capture.h"
+#include "core/autograd/internal/epilogue_plan.h"
 #include "core/autograd/internal/segment.h"
 
 namespace tapegrad {
@@ -96,6 +97,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   std::vector<CalledOp> ops_;  // the ops that run, outermost first
   std::vector<StepCall> calls_;
   std::vector<Group> groups_;
+  std::vector<AbsorbedCall> absorbed_;  // calls of no group
   std::vector<Life> lives_;
   std::vector<Draw> draws_;
   std::vector<Place> places_;

@@ -52,6 +52,10 @@ std::string RecordedStep::explain() const {
   std::string text =
       absl::StrCat(calls_.size(), " kernel calls; ", joined, " of them in ", count,
                    " segments, which save ", megabytes(saved), " of memory\n", segments);
+  if (!absorbed_.empty()) text += "computed by the kernel of the layer before:\n";
+  for (const auto [maker, activation] : absorbed_)
+    absl::StrAppend(&text, "  ", line_of(calls_[activation].op), ", by ", line_of(calls_[maker].op),
+                    "\n");
   if (!alone.empty()) absl::StrAppend(&text, "not joined:\n", alone);
   return text + explain_memory();
 }
