@@ -1,5 +1,5 @@
-// Epilogues of captured steps on the CPU: an activation that only one layer feeds is computed by the
-// kernel of that layer, however the program spells it, with the bits of a step that calls both.
+// Epilogues of captured steps on the CPU: an activation that only one layer feeds is computed by
+// the kernel of that layer, however the program spells it, with the bits of a step that calls both.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -12,6 +12,7 @@
 #include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/pool.h"
 #include "ops/random.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -35,8 +36,8 @@ Variable apply(Layer layer, const Variable& x, const Variable& weight, const Var
   return conv2d(x, weight, bias, {.padding = 1, .groups = groups});
 }
 
-/// Returns the loss, y and the gradients of a function of a layer's operands. The loss is a product,
-/// so that the last activation of the function joins no segment.
+/// Returns the loss, y and the gradients of a function of a layer's operands. The loss is a
+/// product, so that the last activation of the function joins no segment.
 template <typename Function>
 Variables differentiate(GraphedStep::Inputs in, const Function& function) {
   Variables leaves;
@@ -46,7 +47,8 @@ Variables differentiate(GraphedStep::Inputs in, const Function& function) {
   const Variable loss = matmul(row, cos(arange(row.numel())).view({-1, 1})).sum();
   loss.backward();
   Variables results{loss, y};
-  for (const Variable& leaf : leaves) results.push_back(leaf.grad());
+  for (const Variable& leaf : leaves)
+    if (leaf.grad().defined()) results.push_back(leaf.grad());
   return results;
 }
 
@@ -195,6 +197,58 @@ TEST(Epilogue, DrawnStepsHaveTheBitsOfEagerOnes) {
     expect_same_bits([&](GraphedStep::Inputs in) { return drawn_step(seed, in); },
                      {randn({rows, width}), randn({width, width}) * 0.3,
                       randn({width, width}) * 0.3, randn({width})});
+    if (HasFailure()) return;
+  }
+}
+
+/// Chains of convolutions, whose values may have packed layouts.
+Variables drawn_images(uint64_t seed, GraphedStep::Inputs in) {
+  return differentiate(in, [&](const Variables& leaves) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](size_t n) { return size_t(random() % n); };
+    const int64_t channels = leaves[0].size(1);
+    Variable x = leaves[0], kept = leaves[0];
+    for (int i = 0; i < 6; ++i) {
+      const bool is_depthwise = below(3) == 0;
+      Variable z = apply(Layer::kImages, x, leaves[is_depthwise ? 3 : 1 + below(2)],
+                         below(2) == 0 ? Variable() : leaves[4], is_depthwise ? channels : 1);
+      switch (below(6)) {
+        case 0:
+          x = relu(std::move(z));
+          break;
+        case 1:
+          x = relu(z);
+          if (below(2) == 0) kept = kept * 0.5 + z;
+          break;
+        case 2:
+          x = relu(std::move(z) + kept);
+          break;
+        case 3:
+          x = relu(max_pool2d(std::move(z), {.kernel_size = 3, .stride = 1, .padding = 1}));
+          break;
+        case 4:
+          x = max_pool2d(relu(std::move(z)), {.kernel_size = 3, .stride = 1, .padding = 1});
+          kept = below(2) == 0 ? x : kept;
+          break;
+        default:
+          kept = relu(z);
+          x = batch_norm(z, {}, {}, leaves[4], leaves[5], true);
+          break;
+      }
+    }
+    return x + kept;
+  });
+}
+
+TEST(Epilogue, DrawnConvolutionsHaveTheBitsOfEagerOnes) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    manual_seed(seed);
+    const int64_t channels = seed % 2 == 0 ? 16 : 6, size = seed % 3 == 0 ? 9 : 24;
+    expect_same_bits([&](GraphedStep::Inputs in) { return drawn_images(seed, in); },
+                     {randn({2, channels, size, size}), randn({channels, channels, 3, 3}) * 0.1,
+                      randn({channels, channels, 3, 3}) * 0.1, randn({channels, 1, 3, 3}) * 0.3,
+                      randn({channels}), randn({channels})});
     if (HasFailure()) return;
   }
 }

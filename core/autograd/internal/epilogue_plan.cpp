@@ -88,8 +88,9 @@ class Absorber {
 
 }  // namespace
 
-std::vector<AbsorbedCall> absorb_activations(std::vector<StepCall>& calls, std::vector<StepGroup>& groups,
-                                       const std::function<bool(const TensorStorage&)>& is_own) {
+std::vector<AbsorbedCall> absorb_activations(
+    std::vector<StepCall>& calls, std::vector<StepGroup>& groups,
+    const std::function<bool(const TensorStorage&)>& is_own) {
   std::vector<const StepGroup*> group_of(calls.size());
   for (const StepGroup& group : groups)
     for (const size_t number : group.calls) group_of[number] = &group;
