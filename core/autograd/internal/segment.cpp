@@ -15,10 +15,9 @@ namespace {
 // Bytes of all buffers for which the calls of a block are fast, and for which they are not slow:
 // the buffers should stay in the first-level cache, at least in the second-level cache.
 constexpr int64_t kCacheBytes = 32 * 1024, kMostBytes = 256 * 1024;
-constexpr int64_t kBlockBytes = 8192;       // of one operand
+constexpr int64_t kBlockBytes = 32 * 1024;  // of one operand
 constexpr int64_t kFewestElements = 512;    // of each result of a block, if the cache permits
 constexpr int64_t kShared = 65536;          // elements for which a second thread pays off
-constexpr int64_t kFetchedBytes = 4 << 20;  // of an operand that is prefetched
 constexpr int64_t kFewestRows = 8;          // of a block with kernels of whole rows, likewise
 
 }  // namespace
@@ -73,8 +72,6 @@ class Segment::Worker {
       count = std::min(block_, last - first);
       for (const int64_t group : groups_) count = std::min(count, group - first % group);
       if (count != length_) set_length(count);
-      if (const int64_t next = first + count; next < last)
-        fetch(next, std::min(block_, last - next));
       for (const Part& part : parts_) part.operand->set_offset(part.offset + first * part.width);
       for (const Whole& whole : wholes_) whole.operand->set_offset(whole.offset_at(first));
       for (const Draw& draw : draws_)
@@ -138,17 +135,6 @@ class Segment::Worker {
     int64_t width;
   };
 
-  /// Prefetches rows of the operands that exceed the caches: the kernels of a block do not look
-  /// ahead.
-  void fetch(int64_t first, int64_t count) const {
-    constexpr int64_t kLine = 64;
-    for (const Part& part : fetched_) {
-      const int64_t size = size_of(part.operand->dtype()), row = part.width * size;
-      const std::byte* from = part.operand->storage().data() + part.offset * size + first * row;
-      for (int64_t i = 0; i < count * row; i += kLine) __builtin_prefetch(from + i);
-    }
-  }
-
   void bind_full(Tensor& x, const RowOperand& operand, const CallRows& rows,
                  const Buffers& buffers) {
     const int64_t width = operand.span / rows_;
@@ -163,14 +149,7 @@ class Segment::Worker {
       x.set_offset(offset);
     } else {
       lend(x);
-      const Part part{&x, x.layout().offset, width};
-      const auto is_same = [&](const Part& other) {
-        return other.offset == part.offset && other.operand->shares_storage(x);
-      };
-      if (operand.span * size_of(x.dtype()) >= kFetchedBytes &&
-          std::ranges::none_of(fetched_, is_same))
-        fetched_.push_back(part);
-      parts_.push_back(part);
+      parts_.push_back({&x, x.layout().offset, width});
     }
   }
   void bind_whole(Tensor& x, const RowOperand& operand, const CallRows& rows) {
@@ -243,7 +222,6 @@ class Segment::Worker {
   std::vector<Call> calls_;
   std::vector<Full> full_;
   std::vector<Part> parts_;
-  std::vector<Part> fetched_;  // different ones of parts_
   std::vector<Whole> wholes_;
   std::vector<int64_t> groups_;  // rows; a block is within one of each
   std::vector<Tensor*> lent_;

@@ -39,6 +39,7 @@ struct CallInfo {
   int64_t rows = 0;       // into which the call can be divided; 0: not at all
   bool is_fixed = false;  // whether it must be divided into these rows, or into fewer ones
   bool is_sum = false;    // whether it is the sum of all elements
+  bool is_elementwise = false;
   bool is_flat = false;   // whether it is elementwise, of contiguous operands
   bool is_small = false;  // whether it does not pay off to begin a segment
   int64_t group = 0;      // CallRows::group
@@ -53,6 +54,7 @@ CallInfo describe(const StepCall& step) {
   RecordedCall& call = *step.call;
   const bool is_divided = call.parts() != Parts::kElements;
   const Tensor result = result_of(call);
+  info.is_elementwise = !is_divided;
   info.is_small = !is_divided && (!result || result.numel() < kFewest);
   CallRows rows;
   if (!info.is_small || (result && result.numel() >= kFewestRows)) rows = rows_of(step);
@@ -294,14 +296,16 @@ class Planner {
   }
 
   /// Calls are faster one after the other if their operands stay in the second-level cache anyway
-  /// and there is not enough work for two threads, and so are two elementwise calls unless their
-  /// operands exceed all caches. A narrow layer always pays.
+  /// and there is not enough work for two threads, and so are two elementwise calls unless they are
+  /// flat and their operands exceed all caches. A narrow layer always pays.
   bool pays(size_t group) const {
     const std::vector<size_t>& calls = groups_[group].calls;
     if (groups_[group].is_fixed) return true;
     const bool is_flat =
         std::ranges::all_of(calls, [&](size_t call) { return infos_[call].is_flat; });
-    if (calls.size() == 2 && is_flat) return widest_[group] >= kLarge;
+    const bool is_elementwise =
+        std::ranges::all_of(calls, [&](size_t call) { return infos_[call].is_elementwise; });
+    if (calls.size() == 2 && is_elementwise) return is_flat && widest_[group] >= kLarge;
     const int64_t elements = widest_[group] * int64_t(calls.size());
     return widest_[group] >= kWide || (threads_ > 1 && elements >= kShared);
   }
