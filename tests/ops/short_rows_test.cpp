@@ -1,4 +1,5 @@
 // Reductions of short rows and of few rows, beside formulas in double.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -131,6 +132,43 @@ TEST(ShortRows, NormsOfAnyOrder) {
   EXPECT_TRUE(std::isnan(of({kNan, kInf}, 2.5)));
   EXPECT_TRUE(std::isnan(of({kNan}, 3)));
   EXPECT_EQ(of({0}, -1.5), 0);
+}
+
+// Integers, bools and float64 have loops of their own.
+TEST(ShortRows, SumsAndExtremesOfAnyType) {
+  for (const DType dtype : {boolean, u8, i8, i16, i32, i64, f64})
+    for (const int64_t n : {1, 2, 7, 8, 15, 31, 33, 64, 100, 1023, 1025, 2100})
+      for (const int dim : {0, 1}) {
+        const int64_t rows = n > 1000 ? 3 : 40;
+        const Variable signed_ones = numbers({rows, n}, f64) * 60;
+        const Variable x = (dtype == u8 ? abs(signed_ones) : signed_ones).to(dtype);
+        const Variable y = dim == 1 ? x : transpose(x, 0, 1);
+        const Variable source = dim == 1 ? y : y.contiguous();
+        const Doubles all = values(x.to(f64));
+        const Doubles sums = values(sum(source, {dim}).to(f64));
+        const bool has_order = dtype != boolean && dtype != i8 && dtype != i16;
+        const Doubles most = has_order ? values(amax(source, {dim}).to(f64)) : sums;
+        const Doubles least = has_order ? values(amin(source, {dim}).to(f64)) : sums;
+        const std::vector<int64_t> first =
+            has_order ? argmax(source, dim).to_vector<int64_t>() : std::vector<int64_t>();
+        for (int64_t r = 0; r < rows; ++r) {
+          const auto row = all.begin() + r * n, end = row + n;
+          double total = 0;
+          for (auto value = row; value < end; ++value) total += *value;
+          ASSERT_NEAR(sums[size_t(r)], total, 1e-9) << dtype << " " << n << " " << dim;
+          if (!has_order) continue;
+          ASSERT_EQ(most[size_t(r)], *std::max_element(row, end)) << dtype << " " << n;
+          ASSERT_EQ(least[size_t(r)], *std::min_element(row, end)) << dtype << " " << n;
+          ASSERT_EQ(first[size_t(r)], std::max_element(row, end) - row) << dtype << " " << n;
+        }
+      }
+  const auto of = [](size_t place, double value) {
+    Doubles row(100, 1.0);
+    row[place] = value;
+    return amax(tensor(row, {1, 100}, {.dtype = f64}), {1}).item();
+  };
+  for (const size_t place : {0, 50, 99}) EXPECT_TRUE(std::isnan(of(place, kNan)));
+  EXPECT_EQ(of(7, kInf), kInf);
 }
 
 }  // namespace

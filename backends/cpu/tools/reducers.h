@@ -9,7 +9,38 @@
 #include "backends/cpu/tools/simd.h"
 #include "backends/cpu/tools/wide_sum.h"
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
+#endif
+
 namespace tapegrad::backends::cpu {
+
+/// The sum of up to kBlock integers, modulo 2^64. Short ones are summed in 32 bits, which suffice.
+/// Not inlined, because g++ 12 does not vectorise the loop inside of larger ones.
+template <typename Value>
+[[gnu::noinline]] uint64_t sum_of_integers(const Value* values, int64_t n) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    return sum_of_integers(reinterpret_cast<const uint8_t*>(values), n);
+  } else {
+    using Sum = std::conditional_t<(sizeof(Value) > 2), int64_t, int32_t>;
+    std::make_unsigned_t<Sum> sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) sum += std::make_unsigned_t<Sum>(Sum(values[i]));
+    return uint64_t(int64_t(Sum(sum)));
+  }
+}
+/// The largest or smallest of n integers, or `first` if none is more extreme.
+template <bool kLargest, typename Value>
+[[gnu::noinline]] Value extreme_of_integers(const Value* values, int64_t n, Value first) {
+  if constexpr (kLargest) {
+#pragma omp simd reduction(max : first)
+    for (int64_t i = 0; i < n; ++i) first = first > values[i] ? first : values[i];
+  } else {
+#pragma omp simd reduction(min : first)
+    for (int64_t i = 0; i < n; ++i) first = first < values[i] ? first : values[i];
+  }
+  return first;
+}
 
 /// Sums short partial sums of float in double: the sum of 2^24 + 8 ones is exact, and a sixteen-bit
 /// sum is rounded once. Integers wrap around in 64 bits.
@@ -24,6 +55,9 @@ struct SumOf {
   Part merge(Part a, Part b) const { return a + b; }
   Total join(Total a, Total b) const { return a + b; }
   Total repeat(Total total, int64_t n) const { return n == 1 ? total : total * Total(n); }
+  static Total block(const Value* values, int64_t n) requires(!kIsFloat<T>) {
+    return sum_of_integers(values, n);
+  }
 };
 /// Sums in double throughout, so that the mean of equal floats is exactly their value.
 template <typename T>
@@ -133,8 +167,9 @@ struct ExtremeOf {
   Total repeat(Total total, int64_t) const { return total; }
 
   template <int k>
-  void add_rows(float* parts, const float* const (&rows)[k], int64_t first, int64_t last) const {
-    using B = xsimd::batch<float>;
+  void add_rows(Value* parts, const Value* const (&rows)[k], int64_t first, int64_t last) const
+      requires(kIsFloat<T>) {
+    using B = Batch<T>;
     int64_t i = first;
     for (; i + int64_t(B::size) <= last; i += int64_t(B::size)) {
       B part = B::load_unaligned(parts + i);
@@ -142,21 +177,25 @@ struct ExtremeOf {
       part.store_unaligned(parts + i);
     }
     for (; i < last; ++i)
-      for (int row = 0; row < k; ++row) parts[i] = float(add(Part(parts[i]), Part(rows[row][i])));
+      for (int row = 0; row < k; ++row) parts[i] = add(parts[i], rows[row][i]);
   }
 
-  static Batch<float> combine(Batch<float> part, Batch<float> value) {
+  static Batch<Value> combine(Batch<Value> part, Batch<Value> value) requires(kIsFloat<T>) {
     return xsimd::select(value == value, extreme(value, part), value);
+  }
+
+  static Total block(const Value* values, int64_t n) requires(!kIsFloat<T>) {
+    return extreme_of_integers<kLargest>(values, n, kFirst);
   }
 
   /// Looks for NaN apart from the extreme, which takes half of the instructions. The last register
   /// overlaps the one before.
-  float block(const float* values, int64_t n) const {
-    using B = xsimd::batch<float>;
+  Total block(const Value* values, int64_t n) const requires(kIsFloat<T>) {
+    using B = Batch<T>;
     constexpr int64_t kLane = int64_t(B::size), kParts = 4;
     if (n < kLane) {
-      float part = float(kFirst);
-      for (int64_t i = 0; i < n; ++i) part = float(add(Part(part), Part(values[i])));
+      Part part = kFirst;
+      for (int64_t i = 0; i < n; ++i) part = add(part, values[i]);
       return part;
     }
     B most = B::load_unaligned(values + n - kLane);
@@ -169,29 +208,29 @@ struct ExtremeOf {
     int64_t i = 0;
     if (n >= kParts * kLane) {
       B parts[kParts];
-      unrolled<kParts>([&](auto k) { parts[k()] = B(float(kFirst)); });
+      unrolled<kParts>([&](auto k) { parts[k()] = B(kFirst); });
       for (; i + kParts * kLane <= n; i += kParts * kLane) {
-        fetch_run(values + i + kFetchAhead / int64_t(sizeof(float)), kParts * kLane);
+        fetch_run(values + i + kFetchAhead / int64_t(sizeof(Value)), kParts * kLane);
         unrolled<kParts>([&](auto k) { take(parts[k()], i + k() * kLane); });
       }
       most = extreme(most, extreme(extreme(parts[3], parts[1]), extreme(parts[2], parts[0])));
     }
     for (; i + kLane <= n; i += kLane) take(most, i);
-    if (!xsimd::all(is_number)) return std::numeric_limits<float>::quiet_NaN();
+    if (!xsimd::all(is_number)) return Limits::quiet_NaN();
     return fold<kLane / 2>(most, std::make_integer_sequence<int, int(kLane)>()).get(0);
   }
 
  private:
   /// The extreme of both. Of equal numbers, and beside NaN, the second operand is the result.
-  static Batch<float> extreme(Batch<float> a, Batch<float> b) {
+  static Batch<Value> extreme(Batch<Value> a, Batch<Value> b) {
     return kLargest ? xsimd::max(a, b) : xsimd::min(a, b);
   }
   /// Lane 0 becomes the extreme of the lower 2 kWidth lanes.
   template <int kWidth, int... I>
-  static Batch<float> fold(Batch<float> x, std::integer_sequence<int, I...> lanes) {
-    const Batch<float> upper =
+  static Batch<Value> fold(Batch<Value> x, std::integer_sequence<int, I...> lanes) {
+    const Batch<Value> upper =
         __builtin_shufflevector(x.data, x.data, ((I + kWidth) % int(sizeof...(I)))...);
-    const Batch<float> half = extreme(upper, x);
+    const Batch<Value> half = extreme(upper, x);
     if constexpr (kWidth == 1)
       return half;
     else
