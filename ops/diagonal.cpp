@@ -95,11 +95,13 @@ Variable triangle(std::string_view op, const Variable& x, int64_t diagonal, bool
                   Where where) {
   const ErrorLine line(where);
   if (x.rank() < 2) fail<ShapeError>(op, ": a matrix is wanted, not ", x.shape());
-  const TensorOptions here{.device = x.device()};
-  const Variable row = unsqueeze(arange(x.size(-2), here), 1), column = arange(x.size(-1), here);
-  const Variable distance = column - row;
-  const Variable dropped = lower ? gt(distance, diagonal) : lt(distance, diagonal);
-  return masked_fill(x, dropped, 0, where);
+  const int64_t rows = x.size(-2), columns = x.size(-1);
+  diagonal = std::clamp(diagonal, -rows, columns);  // those beyond keep or drop every element
+  const bool is_short = std::max(rows, columns) < int64_t(1) << 30;
+  const TensorOptions here{.dtype = is_short ? i32 : i64, .device = x.device()};
+  const Variable bound = unsqueeze(arange(diagonal, diagonal + rows, 1, here), 1);
+  const Variable column = arange(columns, here);
+  return masked_fill(x, lower ? gt(column, bound) : lt(column, bound), 0, where);
 }
 
 }  // namespace
