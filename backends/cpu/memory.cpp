@@ -186,8 +186,35 @@ bool copy_transposed(const Tensor& x, Tensor& y) {
     blocks_of(std::integral_constant<int64_t, 16>());
 }
 
-/// Copies rows that are contiguous in x and in y, as those of a narrowed tensor or of permuted
-/// outer dimensions. Returns false if there are no such rows of at least 16 bytes.
+/// to[i] = from[-i] for `count` words.
+template <typename Word>
+void copy_reversed(Word* to, const Word* from, int64_t count) {
+  constexpr int64_t kCount = kSquare<Word>;
+  int64_t i = 0;
+  for (; i + kCount <= count; i += kCount) {
+    Row<Word> words;
+    std::memcpy(&words, from - i - kCount + 1, sizeof(words));
+    words = [&]<size_t... I>(std::index_sequence<I...>) {
+      return __builtin_shufflevector(words, words, (kCount - 1 - I)...);
+    }
+    (std::make_index_sequence<kCount>());
+    std::memcpy(to + i, &words, sizeof(words));
+  }
+  for (; i < count; ++i) to[i] = from[-i];
+}
+void copy_reversed(std::byte* to, const std::byte* from, int64_t count, int64_t element) {
+  const auto words = [&]<typename Word>(Word) {
+    copy_reversed(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from), count);
+  };
+  if (element == 1) words(uint8_t());
+  if (element == 2) words(uint16_t());
+  if (element == 4) words(uint32_t());
+  if (element == 8) words(uint64_t());
+}
+
+/// Copies rows that are contiguous in y and, forwards or backwards, in x, as those of a narrowed
+/// tensor, of permuted outer dimensions, or of a flipped tensor. Returns false if there are no such
+/// rows of at least 16 bytes.
 bool copy_rows(const Tensor& x, Tensor& y) {
   const Strides from = broadcast_strides(x.layout(), y.shape());
   JointLayout<2> joint;
@@ -195,32 +222,43 @@ bool copy_rows(const Tensor& x, Tensor& y) {
     joint.add_dim(y.shape()[dim], {y.strides()[dim], from[dim]});
   const int last = joint.rank - 1;
   const int64_t element = size_of(y.dtype());
-  if (last < 1 || joint.strides[0][last] != 1 || joint.strides[1][last] != 1) return false;
+  if (last < 0 || joint.strides[0][last] != 1) return false;
+  const bool reversed = joint.strides[1][last] == -1;
+  if (!reversed && (last < 1 || joint.strides[1][last] != 1)) return false;
   const int64_t row = joint.sizes[last], bytes = row * element;
   if (bytes < 16) return false;
   std::byte* const ys = y.storage().data() + y.layout().offset * element;
   const std::byte* const xs = x.storage().data() + x.layout().offset * element;
-  for_each_block(y.numel() / row, std::max<int64_t>(1, kMapBlock / row),
-                 [&](int64_t i, int64_t end) {
-                   std::array<int64_t, kMaxRank> index{};
-                   int64_t y_offset = 0, x_offset = 0, rest = i;
-                   for (int dim = last - 1; dim >= 0; --dim) {
-                     index[dim] = rest % joint.sizes[dim];
-                     rest /= joint.sizes[dim];
-                     y_offset += index[dim] * joint.strides[0][dim];
-                     x_offset += index[dim] * joint.strides[1][dim];
-                   }
-                   for (; i < end; ++i) {
-                     copy_bytes(ys + y_offset * element, xs + x_offset * element, bytes);
-                     for (int dim = last - 1; dim >= 0; --dim) {
-                       y_offset += joint.strides[0][dim], x_offset += joint.strides[1][dim];
-                       if (++index[dim] < joint.sizes[dim]) break;
-                       y_offset -= joint.strides[0][dim] * joint.sizes[dim];
-                       x_offset -= joint.strides[1][dim] * joint.sizes[dim];
-                       index[dim] = 0;
-                     }
-                   }
-                 });
+  if (last == 0) {  // one row, flipped
+    for_each_block(row, kMapBlock, [&](int64_t i, int64_t end) {
+      copy_reversed(ys + i * element, xs - i * element, end - i, element);
+    });
+    return true;
+  }
+  for_each_block(
+      y.numel() / row, std::max<int64_t>(1, kMapBlock / row), [&](int64_t i, int64_t end) {
+        std::array<int64_t, kMaxRank> index{};
+        int64_t y_offset = 0, x_offset = 0, rest = i;
+        for (int dim = last - 1; dim >= 0; --dim) {
+          index[dim] = rest % joint.sizes[dim];
+          rest /= joint.sizes[dim];
+          y_offset += index[dim] * joint.strides[0][dim];
+          x_offset += index[dim] * joint.strides[1][dim];
+        }
+        for (; i < end; ++i) {
+          if (reversed)
+            copy_reversed(ys + y_offset * element, xs + x_offset * element, row, element);
+          else
+            copy_bytes(ys + y_offset * element, xs + x_offset * element, bytes);
+          for (int dim = last - 1; dim >= 0; --dim) {
+            y_offset += joint.strides[0][dim], x_offset += joint.strides[1][dim];
+            if (++index[dim] < joint.sizes[dim]) break;
+            y_offset -= joint.strides[0][dim] * joint.sizes[dim];
+            x_offset -= joint.strides[1][dim] * joint.sizes[dim];
+            index[dim] = 0;
+          }
+        }
+      });
   return true;
 }
 

@@ -259,6 +259,24 @@ TEST(View, FlipRollPadRepeatErrors) {
   EXPECT_EQ(values(roll(counted({2, 2}), {1, 1}, {0, 0})), values(counted({2, 2})));
 }
 
+TEST(Rearrange, FlippedRowsOfAnyLength) {
+  for (const DType dtype : {u8, i16, f16, f32, f64})
+    for (const int64_t n : {1, 2, 3, 5, 15, 16, 17, 31, 63, 64, 65, 100}) {
+      const Variable x = fmod(counted({2, 3, n}), 97).to(dtype);
+      const Doubles all = values(x);
+      const Doubles last = values(flip(x, {2})), both = values(flip(x, {1, 2}));
+      const Doubles whole = values(flip(x, {0, 1, 2}));
+      for (int64_t i = 0; i < 6; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          const size_t at = size_t(i * n + j);
+          ASSERT_EQ(last[at], all[size_t(i * n + n - 1 - j)]) << dtype << n;
+          ASSERT_EQ(both[at], all[size_t((i / 3 * 3 + 2 - i % 3) * n + n - 1 - j)]) << dtype << n;
+          ASSERT_EQ(whole[at], all[all.size() - 1 - at]) << dtype << n;
+        }
+    }
+  EXPECT_EQ(values(flip(counted({40000}), {0})).front(), 39999);
+}
+
 TEST(View, CopyConvertsAndBroadcasts) {
   Variable y = zeros({2, 3}, {.dtype = i32});
   copy_(y, tensor({1.9, -1.9, 3.0}));
