@@ -25,9 +25,9 @@ auto key_of(T element) {
   constexpr Key kTop = Key(1) << (sizeof(Key) * 8 - 1);
   if constexpr (std::is_floating_point_v<C>) {
     const C value = C(element);
-    if (value != value) return Key(~Key(0));
-    const Key bits = std::bit_cast<Key>(value == 0 ? C(0) : value);
-    return Key(bits & kTop ? ~bits : bits | kTop);
+    const Key bits = std::bit_cast<Key>(value + C(0));          // -0 + 0 is 0
+    const Key sign = Key(0) - (bits >> (sizeof(Key) * 8 - 1));  // all bits of a negative one
+    return value == value ? Key(bits ^ (sign | kTop)) : Key(~Key(0));
   } else if constexpr (std::is_signed_v<T>) {
     return Key(Key(element) ^ kTop);
   } else {
@@ -210,19 +210,49 @@ void order_rows(const Tensor& x, Part part, Tensor& indices) {
                 indices.data<int64_t>() + row * part.count);
 }
 
+constexpr int64_t kSearches = 16;  // searches that take their steps together
+
+/// places[k] = the number of elements of a sorted row that precede keys[k]: the smaller ones, and
+/// the equal ones if kRight. n > 0; NaN is the largest.
+template <bool kRight, typename T>
+void search_together(const T* row, int64_t n, const Compute<T>* keys, int64_t* places) {
+  using Value = Compute<T>;
+  const auto precedes = [](Value a, Value key) { return kRight ? a <= key : a < key; };
+  std::fill_n(places, kSearches, 0);
+  for (int64_t size = n; size > 1; size -= size / 2) {
+    const int64_t half = size / 2;
+    const T* middle = row + half - 1;
+    for (int64_t k = 0; k < kSearches; ++k)
+      places[k] += half & -int64_t(precedes(Value(middle[places[k]]), keys[k]));
+  }
+  for (int64_t k = 0; k < kSearches; ++k) {
+    places[k] += int64_t(precedes(Value(row[places[k]]), keys[k]));
+    if (keys[k] != keys[k])  // every number precedes NaN
+      places[k] =
+          std::partition_point(row, row + n, [](T a) { return kRight || Value(a) == Value(a); }) -
+          row;
+  }
+}
+
+/// Neither is empty.
 template <typename T>
 void search(const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {
-  const int64_t n = sorted.shape()[1], m = values.shape()[1], count = y.numel();
+  const int64_t n = sorted.shape()[1], m = values.shape()[1], rows = y.numel() / m;
   const bool shared = sorted.shape()[0] == 1;
-  int64_t* to = y.data<int64_t>();
-#pragma omp parallel for if (count > kWorth)
-  for (int64_t i = 0; i < count; ++i) {
-    const T* row = sorted.data<T>() + (shared ? 0 : i / m * n);
-    const auto key = key_of(values.data<T>()[i]);
-    const T* found =
-        right ? std::upper_bound(row, row + n, key, [](auto k, T e) { return k < key_of(e); })
-              : std::lower_bound(row, row + n, key, [](T e, auto k) { return key_of(e) < k; });
-    to[i] = found - row;
+  const int64_t groups = (m + kSearches - 1) / kSearches;
+#pragma omp parallel for if (y.numel() > kWorth)
+  for (int64_t group = 0; group < rows * groups; ++group) {
+    const int64_t row = group / groups, first = group % groups * kSearches;
+    const int64_t count = std::min(kSearches, m - first);
+    Compute<T> keys[kSearches] = {};
+    for (int64_t k = 0; k < count; ++k) keys[k] = Compute<T>(values.data<T>()[row * m + first + k]);
+    const T* elements = sorted.data<T>() + (shared ? 0 : row * n);
+    int64_t places[kSearches];
+    if (right)
+      search_together<true>(elements, n, keys, places);
+    else
+      search_together<false>(elements, n, keys, places);
+    std::copy_n(places, count, y.data<int64_t>() + row * m + first);
   }
 }
 

@@ -280,5 +280,30 @@ TEST(Unique, OfSlices) {
   EXPECT_THROW(unique(x, 2), IndexError);
 }
 
+// Expected values: std::lower_bound and std::upper_bound, with NaN as the largest.
+TEST(SearchSorted, RowsOfAnyLength) {
+  for (const DType dtype : {f64, f32, f16, i64, u8})
+    for (int64_t n = 1; n <= 40; ++n) {
+      Doubles row(static_cast<size_t>(n)), wanted(37);
+      for (size_t i = 0; i < row.size(); ++i) row[i] = std::fmod(double(i) * 7, 13);
+      for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = std::fmod(double(i) * 5, 16);
+      if (is_float(dtype)) {
+        row[0] = wanted[3] = wanted[36] = kNaN;
+        wanted[5] = -kInf;
+      }
+      const auto less = [](double a, double b) { return a < b || (a == a && b != b); };
+      std::sort(row.begin(), row.end(), less);
+      for (const bool right : {false, true}) {
+        Ints places;
+        for (const double value : wanted)
+          places.push_back((right ? std::upper_bound(row.begin(), row.end(), value, less)
+                                  : std::lower_bound(row.begin(), row.end(), value, less)) -
+                           row.begin());
+        EXPECT_EQ(ints(searchsorted(make(row).to(dtype), make(wanted).to(dtype), right)), places)
+            << dtype << " " << n << " " << right;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace tapegrad
