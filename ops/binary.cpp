@@ -116,7 +116,16 @@ struct PowNumber {
 
   void write(const Tensor& x, Tensor& y) {
     if (exponent.real() == 2) return kernels::mul(x, x, y);
-    if (exponent.real() == 3 && is_float(x.dtype())) return kernels::cube(x, y);
+    if (is_float(x.dtype())) {
+      if (exponent.real() == 3) return kernels::cube(x, y);
+      if (exponent.real() == 0.5) return kernels::sqrt(x, y);
+      if (exponent.real() == -0.5) return kernels::rsqrt(x, y);
+      if (exponent.real() == -1) return kernels::reciprocal(x, y);
+      if (exponent.real() == -2) {  // the square of x would overflow first
+        kernels::reciprocal(x, y);
+        return kernels::mul(y, y, y);
+      }
+    }
     if (exponent.real() != 1)
       kernels::pow(x, number_operand(exponent, compute_dtype(x.dtype()), x.device()), y);
     else if (&x != &y)

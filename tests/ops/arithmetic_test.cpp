@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
+#include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/numeric.h"
 #include "ops/reduce.h"
@@ -186,6 +188,25 @@ TEST(Ldexp, OnlyTheResultOverflows) {
   sum(ldexp(x, e)).backward();
   EXPECT_EQ(x.grad().item(), 16);
   EXPECT_NEAR(e.grad().item(), 48 * std::log(2.0), 1e-13);
+}
+
+// Exponents with functions of their own. Expected values are PyTorch's.
+TEST(Arithmetic, PowersOfRootsAndReciprocals) {
+  const Variable x = make<double>({4, 0.25, 0, kInf, kNaN, 1e200, -4});
+  expect_exactly(pow(x, 0.5), {2, 0.5, 0, kInf, kNaN, 1e100, kNaN});
+  expect_exactly(pow(x, -0.5), {0.5, 2, kInf, 0, kNaN, 1e-100, kNaN});
+  expect_exactly(pow(x, -1), {0.25, 4, kInf, 0, kNaN, 1 / 1e200, -0.25});
+  expect_exactly(pow(x, -2), {0.0625, 16, kInf, 0, kNaN, 0, 0.0625});
+  EXPECT_GT(pow(make<float>({1e20f}), -2).item(), 0);  // 1e40 is no float
+  for (const double exponent : {0.5, -0.5, -1.0, -2.0}) {
+    const Variable leaf = make<double>({0.5, 2, 3}).requires_grad_();
+    const auto checked =
+        gradcheck([&](const auto& in) { return pow(in[0], exponent); }, {leaf}, {.order = 2});
+    EXPECT_TRUE(checked) << exponent << checked.message;
+    Variable in_place = make<double>({0.5, 2, 3});
+    in_place.pow_(exponent);
+    EXPECT_EQ(in_place.to_vector<double>(), pow(leaf, exponent).to_vector<double>());
+  }
 }
 
 }  // namespace
