@@ -14,6 +14,7 @@
 //   repeat(Total, n), the total of n equal ones.
 // A reducer that declares kCentred receives, with every element, a number of its output:
 //   add(Part, Value, double centre).
+// A reducer of doubles whose merge() adds may add vectors of them, add(Doubles, Doubles).
 // A reducer may have block(values, n), a faster way to the total of n contiguous values, and
 // add_rows(parts, rows, first, last), a faster way to add elements first ... last - 1 of several
 // rows to as many Parts.
@@ -25,6 +26,7 @@
 
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/share.h"
+#include "backends/cpu/tools/wide_sum.h"
 #include "core/base/tensor.h"
 
 namespace tapegrad::backends::cpu {
@@ -187,13 +189,56 @@ concept Centred = requires {
   requires R::kCentred;
 };
 
-template <typename R>
-typename R::Part add_value(const R& r, typename R::Part part, typename R::Value value,
-                           [[maybe_unused]] double centre) {
+/// part and value may be vectors.
+template <typename R, typename Part, typename Value>
+Part add_value(const R& r, Part part, Value value, [[maybe_unused]] double centre) {
   if constexpr (Centred<R>)
     return r.add(part, value, centre);
   else
     return r.add(part, value);
+}
+
+template <typename R>
+concept AddsDoubles = std::is_same_v<typename R::Value, double> &&
+    std::is_same_v<typename R::Part, double> &&(
+        requires(const R& r, Doubles x) { r.add(x, x); } ||
+        requires(const R& r, Doubles x, double centre) { r.add(x, x, centre); });
+
+/// The total of reduce_block() in vectors, which stay in registers, unlike an array of lanes.
+template <int kWidth, AddsDoubles R>
+double total_of_doubles(const R& r, const double* values, int64_t n, double centre) {
+  constexpr int kParts = kWidth / kDoubles;
+  Doubles parts[kParts];
+  unrolled<kParts>([&](auto k) { parts[k()] = Doubles{} + R::kFirst; });
+  const auto sum = [&](Doubles part, int64_t at) {
+    Doubles x;
+    std::memcpy(&x, values + at, sizeof(x));
+    return add_value(r, part, x, centre);
+  };
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+    fetch_run(values + i + kFetchAhead / int64_t(sizeof(*values)), kWidth);
+    unrolled<kParts>([&](auto k) { parts[k()] = sum(parts[k()], i + k() * kDoubles); });
+  }
+  const int64_t whole = (n - i) / kDoubles, rest = (n - i) % kDoubles;
+  unrolled<kParts>([&](auto k) {
+    if (k() < whole) {
+      parts[k()] = sum(parts[k()], i + k() * kDoubles);
+    } else if (k() == whole) {
+      double lanes[kDoubles];
+      std::memcpy(lanes, &parts[k()], sizeof(lanes));
+      for (int64_t j = 0; j < rest; ++j)
+        lanes[j] = add_value(r, lanes[j], values[n - rest + j], centre);
+      std::memcpy(&parts[k()], lanes, sizeof(lanes));
+    }
+  });
+  for (int width = kParts / 2; width > 0; width /= 2)
+    for (int k = 0; k < width; ++k) parts[k] += parts[k + width];
+  double lanes[kDoubles];
+  std::memcpy(lanes, &parts[0], sizeof(lanes));
+  for (int width = kDoubles / 2; width > 0; width /= 2)
+    for (int j = 0; j < width; ++j) lanes[j] = r.merge(lanes[j], lanes[j + width]);
+  return lanes[0];
 }
 
 /// The total of n contiguous values, n <= kBlock.
@@ -209,6 +254,7 @@ typename R::Total reduce_block(const R& r, const typename R::Value* values, int6
     for (int64_t i = 0; i < n; ++i) part = add_value(r, part, values[i], centre);
     return Total(part);
   }
+  if constexpr (AddsDoubles<R>) return total_of_doubles<kWidth>(r, values, n, centre);
   Part lanes[kWidth];
   std::fill_n(lanes, kWidth, R::kFirst);
   int64_t i = 0;

@@ -52,6 +52,7 @@ struct SumOf {
   static constexpr Part kFirst = 0;
 
   Part add(Part part, Value value) const { return part + Part(value); }
+  static Doubles add(Doubles part, Doubles values) { return part + values; }
   Part merge(Part a, Part b) const { return a + b; }
   Total join(Total a, Total b) const { return a + b; }
   Total repeat(Total total, int64_t n) const { return n == 1 ? total : total * Total(n); }
@@ -79,12 +80,17 @@ struct SquaresOf : SumOf<T, double> {
     const double d = double(value) - centre;
     return part + d * d;
   }
+  static Doubles add(Doubles part, Doubles values, double centre) {
+    const Doubles d = values - centre;
+    return part + d * d;
+  }
 };
 
 /// The sum of |x|^kPower for the powers 1 and 2.
 template <typename T, int kPower>
 struct PowersOf : SumOf<T, double> {
   double add(double part, Compute<T> value) const { return part + power(double(value)); }
+  static Doubles add(Doubles part, Doubles values) { return part + power(values); }
   static double block(const float* values, int64_t n) {
     return sum_in_double(values, n, [](auto x) { return power(x); });
   }

@@ -18,6 +18,9 @@ struct DistanceOf : SumOf<T, double> {
   double add(double part, Compute<T> value, double centre) const {
     return part + (double(value) - centre);
   }
+  static Doubles add(Doubles part, Doubles values, double centre) {
+    return part + (values - centre);
+  }
 };
 
 /// The sum of the deviations of n numbers from a centre, and the sum of their squares.
