@@ -202,6 +202,13 @@ Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight
 Variable pdist(const Variable& x, double p, Where where) {
   if (x.rank() != 2) fail<ShapeError>("pdist: a matrix of rows, not ", x.shape());
   const int64_t n = x.size(0);
+  if (p == 1 || p == 2 || p == std::numeric_limits<double>::infinity()) {  // cdist has kernels
+    std::vector<int64_t> pairs;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t k = i + 1; k < n; ++k) pairs.push_back(i * n + k);
+    const Variable all = reshape(cdist(x, x, p, where), {n * n}, where);
+    return index_select(all, 0, tensor(pairs).to(x.device()), where);
+  }
   std::vector<int64_t> first, second;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t k = i + 1; k < n; ++k) {

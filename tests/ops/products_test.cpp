@@ -6,9 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include "core/autograd/functional.h"
 #include "core/base/error.h"
 #include "core/base/generator.h"
 #include "ops/binary.h"
+#include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/distance.h"
@@ -259,6 +261,23 @@ TEST(Products, AddbmmOfWholeNumbersKeepsTheDtype) {
   const Variable y = addbmm(zeros({2, 2}, {.dtype = i32}), a, transpose(a, 1, 2));
   EXPECT_EQ(y.dtype(), i32);
   EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{12, 12, 12, 12}));
+}
+
+TEST(Pdist, PairsOfRowsInOrder) {
+  const Variable x = tensor({0.5, 1.0, -2.0, 0.5, 0.5, 1.0, 3.0, 4.0}, {4, 2}, {.dtype = f64});
+  for (const double p : {1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()}) {
+    const std::vector<double> found = pdist(x, p).to_vector<double>();
+    size_t at = 0;
+    for (int i = 0; i < 4; ++i)
+      for (int k = i + 1; k < 4; ++k)
+        EXPECT_NEAR(found[at++], norm(x[i] - x[k], p).item(), 1e-12) << p;
+    EXPECT_EQ(at, found.size());
+    // Rows 0 and 2 are equal: their distance has no gradient.
+    const Variable leaf = x.clone().requires_grad_();
+    const Variable dx = grad(sum(pdist(leaf, p)), leaf);
+    for (const double each : dx.to_vector<double>()) EXPECT_TRUE(std::isfinite(each)) << p;
+  }
+  EXPECT_EQ(pdist(zeros({1, 3})).shape(), (Shape{0}));
 }
 
 }  // namespace
