@@ -102,7 +102,8 @@ Tile<T> tile_of(int64_t rows, int64_t columns) {
 }
 
 /// Transposes kLanes<float> numbers of each of `lines` lines, at most kLanes<float>. Stores rows of
-/// a whole register; the next row overwrites what exceeds `lines`, and the last row is cut.
+/// a whole register; the next row overwrites what exceeds `lines`. Rows that would exceed the last
+/// one are cut, because another thread may write there.
 template <typename From>
 void transpose_square(const From* from, int64_t step, int64_t lines, float* to, int64_t pitch) {
   constexpr int kSide = int(kLanes<float>);
@@ -111,6 +112,13 @@ void transpose_square(const From* from, int64_t step, int64_t lines, float* to, 
     rows[i()] = load_batch(from + std::min<int64_t>(i(), lines - 1) * step).data;
   });
   transpose(rows);
+  if (pitch + lines < kSide) {
+    for (int64_t i = 0; i < kSide; ++i)
+      std::memcpy(
+          to + i * pitch, &rows[i],
+          size_t(std::min<int64_t>(kSide, (kSide - 1 - i) * pitch + lines)) * sizeof(float));
+    return;
+  }
   unrolled<kSide - 1>(
       [&](auto i) { std::memcpy(to + i() * pitch, &rows[i()], sizeof(rows[i()])); });
   std::memcpy(to + (kSide - 1) * pitch, &rows[kSide - 1], size_t(lines) * sizeof(float));
