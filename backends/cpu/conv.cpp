@@ -3,6 +3,7 @@
 
 #include "backends/cpu/dnnl/conv_dnnl.h"
 #include "backends/cpu/fast/conv_grouped.h"
+#include "backends/cpu/fast/conv_points.h"
 #include "backends/cpu/fast/conv_small.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/gemm.h"
@@ -222,11 +223,11 @@ void fold(const Tensor& columns, const UnfoldOptions& options, Tensor& x) {
 
 void register_conv() {
   constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_implementations<kernels::conv2d, ConvSmall, ConvGrouped, ConvDnnl, ConvColumns, ConvInFloat>(
-      kCpu, kFloatTypes);
-  set_implementations<kernels::conv2d_backward, ConvBackwardSmall, ConvBackwardGrouped,
-                      ConvBackwardDnnl, ConvBackwardColumns, ConvBackwardInFloat>(kCpu,
-                                                                                  kFloatTypes);
+  set_implementations<kernels::conv2d, ConvPoints, ConvSmall, ConvGrouped, ConvDnnl, ConvColumns,
+                      ConvInFloat>(kCpu, kFloatTypes);
+  set_implementations<kernels::conv2d_backward, ConvBackwardPoints, ConvBackwardSmall,
+                      ConvBackwardGrouped, ConvBackwardDnnl, ConvBackwardColumns,
+                      ConvBackwardInFloat>(kCpu, kFloatTypes);
   constexpr TypeList<float, bfloat16> kDnnlTypes{};
   set_implementations<kernels::conv3d, ConvVolumeDnnl>(kCpu, kDnnlTypes);
   set_implementations<kernels::conv3d_backward, ConvVolumeBackwardDnnl>(kCpu, kDnnlTypes);

@@ -16,6 +16,7 @@
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/settings.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -421,6 +422,38 @@ TEST(Fold, ErrorsNameTheOp) {
   EXPECT_THROW(unfold(integers({1, 3, 4, 4}), {.kernel_size = 5}), ShapeError);
   EXPECT_THROW(unfold(integers({3, 4, 4}), {.kernel_size = 2}), ShapeError);
   EXPECT_THROW(unfold(integers({1, 3, 4, 4}), {.kernel_size = 0}), ArgumentError);
+}
+
+// Channels that fill no blocks: a product of matrices for each image.
+TEST(Conv, PointsAreProductsForAnyNumberOfThreads) {
+  const int64_t threads = get_num_threads();
+  for (const auto& [in, out] : {std::pair<int64_t, int64_t>{5, 17}, {33, 2}, {130, 21}, {300, 6}}) {
+    std::vector<std::vector<float>> first;
+    for (const int count : {1, 2, 5}) {
+      set_num_threads(count);
+      manual_seed(1);
+      const Variable x = randn({2, in, 31, 29}).requires_grad_();
+      const Variable w = randn({out, in, 1, 1}).requires_grad_();
+      const Variable b = randn({out}).requires_grad_();
+      const Variable y = conv2d_relu(x, w, b), seed = randn(y.shape());
+      const std::vector<Variable> leaves{x, w, b}, gradients = grad(y, leaves, seed, {});
+      // The same in float64 by products and sums.
+      const Variable x64 = x.detach().to(f64), w64 = reshape(w.detach().to(f64), {1, out, in, 1});
+      const Variable z =
+          sum(reshape(x64, {2, 1, in, 899}) * w64, {2}) + reshape(b.detach().to(f64), {1, out, 1});
+      EXPECT_LT(amax(abs(relu(z) - reshape(y.detach().to(f64), {2, out, 899}))).item(), 1e-3);
+      const Variable dz = reshape(seed.to(f64), {2, out, 899}) * (z > 0).to(f64);
+      const Variable dw = sum(unsqueeze(dz, 2) * reshape(x64, {2, 1, in, 899}), {0, 3});
+      EXPECT_LT(amax(abs(dw - reshape(gradients[1].to(f64), {out, in}))).item(), 1e-2);
+      const Variable dx = sum(unsqueeze(dz, 2) * w64, {1});
+      EXPECT_LT(amax(abs(dx - reshape(gradients[0].to(f64), {2, in, 899}))).item(), 1e-3);
+      std::vector<std::vector<float>> all{y.to_vector<float>()};
+      for (const Variable& gradient : gradients) all.push_back(gradient.to_vector<float>());
+      if (first.empty()) first = all;
+      EXPECT_EQ(all, first) << in << " " << out << " " << count;
+    }
+  }
+  set_num_threads(threads);
 }
 
 }  // namespace

@@ -1,0 +1,77 @@
+#include "backends/cpu/fast/conv_points.h"
+
+#include <algorithm>
+
+#include "backends/cpu/tools/product.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+constexpr int64_t kBlock = 8;         // the smallest block of channels
+constexpr int64_t kLongestSum = 128;  // longer ones depend on the number of threads in gemm()
+
+/// Does not depend on whether x is packed: unpacking it takes less than oneDNN's copies.
+bool has_points(const Shape& weight, const Conv2dOptions& options) {
+  return weight[2] == 1 && weight[3] == 1 && options.groups == 1 && options.stride == Size2d(1) &&
+         options.padding == Size2d(0) && (weight[0] % kBlock != 0 || weight[1] % kBlock != 0);
+}
+
+/// c = a b, or c += a b if `accumulate`; c has rows of n numbers.
+void multiply(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, float* c,
+              bool accumulate) {
+  if (k <= kLongestSum) return gemm<float>(m, n, k, a, b, c, n, accumulate);
+  multiply_blocks(m, n, k, a, b, c, n, accumulate ? Update::kAdd : Update::kStore);
+}
+
+}  // namespace
+
+bool ConvPoints::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
+                         const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
+  return x.numel() > 0 && y.numel() > 0 && has_points(weight.shape(), options);
+}
+
+void ConvPoints::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const Conv2dOptions&, const Epilogue& epilogue, Tensor& y) {
+  const int64_t out = weight.shape()[0], in = weight.shape()[1];
+  const int64_t positions = x.shape()[2] * x.shape()[3];
+  for (int64_t n = 0; n < x.shape()[0]; ++n) {
+    float* to = y.data<float>() + n * out * positions;
+    if (bias)
+      for (int64_t o = 0; o < out; ++o)
+        std::fill_n(to + o * positions, positions, bias.data<float>()[o]);
+    multiply(out, positions, in, {weight.data<float>(), in, 1},
+             {x.data<float>() + n * in * positions, positions, 1}, to, /*accumulate=*/bool(bias));
+  }
+  kernels::run_epilogue(epilogue, y, y);
+}
+
+bool ConvBackwardPoints::accepts(const Tensor& dy, const Epilogue&, const Tensor&,
+                                 const Tensor& weight, const Conv2dOptions& options,
+                                 const Tensor& dx, const Tensor& dw, const Tensor&) {
+  if (!(dx || dw) || dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0))
+    return false;
+  return has_points(dw ? dw.shape() : weight.shape(), options);
+}
+
+void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& behind,
+                             const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
+                             Tensor& dx, Tensor& dw, Tensor& db) {
+  Tensor dz = dy;
+  kernels::run_epilogue_backward(behind, dy, dz);
+  const Shape& w = dw ? dw.shape() : weight.shape();
+  const int64_t out = w[0], in = w[1], positions = dy.shape()[2] * dy.shape()[3];
+  for (int64_t n = 0; n < dy.shape()[0]; ++n) {
+    const float* from = dz.data<float>() + n * out * positions;
+    if (dx)
+      multiply(in, positions, out, {weight.data<float>(), 1, in}, {from, positions, 1},
+               dx.data<float>() + n * in * positions, /*accumulate=*/false);
+    if (dw)
+      multiply(out, in, positions, {from, positions, 1},
+               {x.data<float>() + n * in * positions, 1, positions}, dw.data<float>(),
+               /*accumulate=*/n > 0);
+  }
+  Tensor none;
+  if (db) kernels::conv2d_backward(dz, {}, x, weight, options, none, none, db);
+}
+
+}  // namespace tapegrad::backends::cpu
