@@ -473,6 +473,8 @@ class Pieces {
       const int64_t step = joint_.strides[i][last];
       if (step != 1 && step != 0) return false;
       pays |= !x.linear && !x.single && !x.periodic;
+      // A formula that takes single rows would be called for each short row.
+      if (!formula_.takes_rows && step == 0 && row_ < kShortRun && !x.single) return false;
     }
     return direct_ = pays;
   }
