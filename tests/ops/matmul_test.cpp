@@ -15,6 +15,7 @@
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
 #include "ops/activation.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/random.h"
@@ -448,6 +449,20 @@ TEST(Matmul, ExactWhenOpenMPGivesFewerThreads) {
       EXPECT_EQ(linear(x, w).to_vector<double>(), naive(x, transpose(w, 0, 1)));
     }
   omp_set_dynamic(0), omp_set_num_threads(before);
+}
+
+TEST(Matmul, IntegersOfAnyNumberOfColumns) {
+  for (const DType dtype : {i64, i32, u8})
+    for (const int64_t n : {1, 2, 3, 4, 7, 15, 16, 17, 31, 64, 65, 150, 300}) {
+      const Variable a = tapegrad::remainder(arange(5 * 9), 7).to(dtype), x = reshape(a, {5, 9});
+      const Variable y = reshape(tapegrad::remainder(arange(9 * n), 11).to(dtype), {9, n});
+      const Variable wanted = matmul(x.to(f64), y.to(f64)).to(i64).to(dtype).to(i64);
+      EXPECT_EQ(matmul(x, y).to(i64).to_vector<int64_t>(), wanted.to_vector<int64_t>())
+          << dtype << n;
+      const Variable turned = y.t().contiguous().t();
+      EXPECT_EQ(matmul(x, turned).to(i64).to_vector<int64_t>(), wanted.to_vector<int64_t>())
+          << dtype << n;
+    }
 }
 
 }  // namespace

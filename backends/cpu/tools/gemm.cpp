@@ -132,10 +132,29 @@ void multiply_integers(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b
   for (int64_t i = 0; i < m; ++i) {
     T* row = c + i * ldc;
     if (!accumulate) std::fill_n(row, n, T(0));
-    for (int64_t l = 0; l < k; ++l) {
-      const U factor = U(a.data[i * a.row + l * a.column]);
-      const T* from = b.data + l * b.row;
-      for (int64_t j = 0; j < n; ++j) row[j] = T(U(row[j]) + factor * U(from[j * b.column]));
+    const T* factors = a.data + i * a.row;
+    int64_t j = 0;
+    // The sums of a block of columns stay in registers.
+    const auto blocks_of = [&](auto columns) {
+      for (; b.column == 1 && j + columns() <= n; j += columns()) {
+        U sums[columns()];
+        for (int64_t s = 0; s < columns(); ++s) sums[s] = U(row[j + s]);
+        for (int64_t l = 0; l < k; ++l) {
+          const U factor = U(factors[l * a.column]);
+          const T* from = b.data + l * b.row + j;
+          for (int64_t s = 0; s < columns(); ++s) sums[s] = U(sums[s] + factor * U(from[s]));
+        }
+        for (int64_t s = 0; s < columns(); ++s) row[j + s] = T(sums[s]);
+      }
+    };
+    blocks_of(std::integral_constant<int64_t, 256 / int64_t(sizeof(T))>());
+    blocks_of(std::integral_constant<int64_t, 64 / int64_t(sizeof(T))>());
+    blocks_of(std::integral_constant<int64_t, 16 / int64_t(sizeof(T))>());
+    for (; j < n; ++j) {
+      U sum = U(row[j]);
+      for (int64_t l = 0; l < k; ++l)
+        sum = U(sum + U(factors[l * a.column]) * U(b.data[l * b.row + j * b.column]));
+      row[j] = T(sum);
     }
   }
 }
