@@ -129,6 +129,8 @@ bool copy_transposed(const Tensor& x, Tensor& y) {
   for (int dim = 0; dim < column; ++dim)
     if (x.strides()[dim] == 1 && x.shape()[dim] >= 2) row = dim;
   if (row < 0 || x.strides()[column] == 1) return false;
+  if (std::max(x.shape()[row], x.shape()[column]) < kSquare<uint64_t>)
+    return false;  // matrices smaller than a square
 
   Shape others;
   std::array<Strides, 2> strides;
