@@ -205,6 +205,7 @@ concept AddsDoubles = std::is_same_v<typename R::Value, double> &&
         requires(const R& r, Doubles x, double centre) { r.add(x, x, centre); });
 
 /// The total of reduce_block() in vectors, which stay in registers, unlike an array of lanes.
+/// Without prefetches, which make loops this short slower.
 template <int kWidth, AddsDoubles R>
 double total_of_doubles(const R& r, const double* values, int64_t n, double centre) {
   constexpr int kParts = kWidth / kDoubles;
@@ -217,7 +218,6 @@ double total_of_doubles(const R& r, const double* values, int64_t n, double cent
   };
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) {
-    fetch_run(values + i + kFetchAhead / int64_t(sizeof(*values)), kWidth);
     unrolled<kParts>([&](auto k) { parts[k()] = sum(parts[k()], i + k() * kDoubles); });
   }
   const int64_t whole = (n - i) / kDoubles, rest = (n - i) % kDoubles;

@@ -216,7 +216,8 @@ struct ExtremeOf {
       B parts[kParts];
       unrolled<kParts>([&](auto k) { parts[k()] = B(kFirst); });
       for (; i + kParts * kLane <= n; i += kParts * kLane) {
-        fetch_run(values + i + kFetchAhead / int64_t(sizeof(Value)), kParts * kLane);
+        if constexpr (sizeof(Value) == 4)  // slower for double
+          fetch_run(values + i + kFetchAhead / int64_t(sizeof(Value)), kParts * kLane);
         unrolled<kParts>([&](auto k) { take(parts[k()], i + k() * kLane); });
       }
       most = extreme(most, extreme(extreme(parts[3], parts[1]), extreme(parts[2], parts[0])));
