@@ -107,8 +107,8 @@ class WideSum {
   Doubles lower_ = {}, upper_ = {};
 };
 
-/// The sum of f(x) of n contiguous floats; f takes doubles and vectors of them. The loop is so
-/// short that kFetchAhead is doubled.
+/// The sum of f(x) of n contiguous floats; f takes doubles and vectors of them. Without
+/// prefetches, which make a loop this short slower.
 template <typename F = std::identity>
 double sum_in_double(const float* x, int64_t n, const F& f = {}) {
   WideSum a;
@@ -116,7 +116,6 @@ double sum_in_double(const float* x, int64_t n, const F& f = {}) {
   if (n >= 4 * kFloats) {
     WideSum b, c, d;
     for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
-      for (int line = 0; line < 4; ++line) fetch(x + i + line * kFloats + 2 * kFetchAhead / 4);
       a.add(x + i, f);
       b.add(x + i + kFloats, f);
       c.add(x + i + 2 * kFloats, f);
