@@ -168,18 +168,20 @@ void Optimizer::add_param_group(ParamGroup group) {
 
 std::vector<OptimizerGroup>& Optimizer::param_groups() {
   while (views_.size() < groups_.size()) {
-    const auto place = int64_t(views_.size());
-    views_.push_back({{}, {*this, place}, {*this, place, GroupRate::kWeightDecay}});
+    views_.emplace_back(*this, int64_t(views_.size()));
     for (const Slot& slot : groups_[views_.size() - 1].slots)
       views_.back().params.push_back(slot.param);
   }
   return views_;
 }
 GroupRate::operator double() const {
+  if (optimizer_ == nullptr) return value_;
   return kind_ == kLr ? optimizer_->lr(group_) : optimizer_->weight_decay(group_);
 }
 const GroupRate& GroupRate::operator=(double value) const {
-  if (kind_ == kLr)
+  if (optimizer_ == nullptr)
+    value_ = value;
+  else if (kind_ == kLr)
     optimizer_->set_lr(group_, value);
   else
     optimizer_->set_weight_decay(group_, value);

@@ -91,13 +91,15 @@ class Params {
 };
 
 class Optimizer;
-/// The learning rate, or the weight decay, of a group of an optimizer; assignment sets it.
+/// The learning rate, or the weight decay, of a group of an optimizer; assignment sets it. A copy
+/// is a number: `auto first = group.lr;` keeps the value, and a change of it changes no group.
 class GroupRate {
  public:
   enum Kind { kLr, kWeightDecay };
   GroupRate(Optimizer& optimizer, int64_t group, Kind kind = kLr)
       : optimizer_(&optimizer), group_(group), kind_(kind) {}
-  GroupRate(const GroupRate&) = default;
+  // Not trivial: a compiler refuses printf("%g", group.lr), which would print a part of the object.
+  GroupRate(const GroupRate& other) : value_(other) {}
   operator double() const;
   /// libtorch's group.lr() and group.lr(0.1).
   double operator()() const { return *this; }
@@ -108,9 +110,13 @@ class GroupRate {
   const GroupRate& operator/=(double factor) const { return *this = *this / factor; }
 
  private:
-  Optimizer* optimizer_;
-  int64_t group_;
-  Kind kind_;
+  friend struct OptimizerGroup;
+  GroupRate of_same_group() const { return {*optimizer_, group_, kind_}; }
+
+  Optimizer* optimizer_ = nullptr;  // null in a copy
+  int64_t group_ = 0;
+  Kind kind_ = kLr;
+  mutable double value_ = 0;  // of a copy
 };
 /// `p.sub_(group.lr * p.grad())`
 template <std::derived_from<Variable> V>
@@ -126,10 +132,18 @@ struct GroupParams : std::vector<Variable> {
   using std::vector<Variable>::vector;
   GroupParams& operator()() { return *this; }
 };
-/// A group of an optimizer, which must outlive this object.
+/// A group of an optimizer, which must outlive this object. A copy is another handle to the group.
 struct OptimizerGroup {
   GroupParams params;
   GroupRate lr, weight_decay;
+
+  OptimizerGroup(Optimizer& optimizer, int64_t group)
+      : lr(optimizer, group), weight_decay(optimizer, group, GroupRate::kWeightDecay) {}
+  OptimizerGroup(const OptimizerGroup& other)
+      : params(other.params),
+        lr(other.lr.of_same_group()),
+        weight_decay(other.weight_decay.of_same_group()) {}
+  OptimizerGroup& operator=(const OptimizerGroup&) = default;
 
   /// group["lr"] = 0.1, group["weight_decay"] = 0. Throws ArgumentError for another name.
   const GroupRate& operator[](std::string_view name) const;

@@ -1,0 +1,32 @@
+// Guesses of the sixth hour: whole programs, typed from memory before reading a header. Loops with
+// rates of their own, expressions in place, averages of weights, rules of gradients.
+#include <type_traits>
+#include <vector>
+
+#include "tests/first_guess/guess.h"
+
+using namespace tapegrad;
+using guesses::text;
+
+namespace {
+
+// As in Python, where group["lr"] is a number.
+TEST(SixthHour, CopyOfARateIsANumber) {
+  nn::Linear layer(2, 2);
+  optim::SGD sgd(layer, {.lr = 0.5, .weight_decay = 0.25});
+  auto& group = sgd.param_groups()[0];
+  const auto base = group.lr;
+  for (int step = 1; step <= 2; ++step) group.lr = base * (step / 2.0);  // a warm-up
+  GUESS("0.5", double(group.lr));
+  auto old = group["weight_decay"];
+  group.weight_decay = 0.125;
+  GUESS("0.25", double(old));
+  old *= 2;
+  GUESS("0.5 0.125", text(double(old)) + ' ' + text(double(group.weight_decay)));
+  for (auto handle : sgd.param_groups()) handle.lr *= 0.5;  // a copy of a group is the group
+  GUESS("0.25", sgd.lr());
+  // What is not trivially copyable cannot be an argument of printf.
+  EXPECT_FALSE(std::is_trivially_copyable_v<decltype(group.lr)>);
+}
+
+}  // namespace
