@@ -64,6 +64,19 @@ void keep_inputs(Op& op, const Inputs& inputs, Needs needs) {
   });
 }
 
+/// As keep_inputs(), for an op that is about to write to the target: what has the target's storage
+/// is kept as a copy.
+template <typename Op, typename Inputs>
+void keep_inputs_before_write(Op& op, const Inputs& inputs, Needs needs, const Tensor& target) {
+  for_each_saved(op, [&](auto& saved) {
+    if constexpr (requires { saved.kInput; })
+      if (saved.is_needed(needs) && at(inputs, saved.kInput).defined()) {
+        const Tensor& value = at(inputs, saved.kInput).value();
+        saved.keep(value.shares_storage(target) ? value.clone() : value);
+      }
+  });
+}
+
 /// Returns whether keep_inputs() keeps this input.
 template <typename Op, size_t N>
 bool keeps_input(Op& op, const InputPointers<N>& inputs, size_t input) {
@@ -398,7 +411,7 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
     ran = &node->op();
     if (context.saved_store != nullptr) [[unlikely]]
       show_inputs(std::remove_reference_t<Op>::kName, inputs);
-    keep_inputs(node->op(), inputs, Needs(node->edges()));
+    keep_inputs_before_write(node->op(), inputs, Needs(node->edges()), y);
     values = write(node->op());
     if constexpr (kMore) {
       node->set_outputs(values.size());

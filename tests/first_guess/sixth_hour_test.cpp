@@ -29,4 +29,19 @@ TEST(SixthHour, CopyOfARateIsANumber) {
   EXPECT_FALSE(std::is_trivially_copyable_v<decltype(group.lr)>);
 }
 
+// y *= w, where y is the result of an op and w requires a gradient.
+TEST(SixthHour, ProductsInPlace) {
+  Variable w = torch::tensor({1.0, 2.0}).requires_grad_();
+  Variable p = w + 1;
+  p *= w;
+  p -= w.exp();
+  p /= w * w + 2;
+  p.sum().backward();
+  Variable v = w.detach().requires_grad_();
+  Variable q = ((v + 1) * v - v.exp()) / (v * v + 2);
+  q.sum().backward();
+  EXPECT_TRUE(torch::allclose(p, q));
+  EXPECT_TRUE(torch::allclose(w.grad(), v.grad()));
+}
+
 }  // namespace
