@@ -46,6 +46,30 @@ void FunctionCall::add(const Variable& argument) {
   versions_.push_back(argument.defined() ? argument.value().storage().version() : 0);
 }
 
+namespace {
+
+/// What backward returned, as the gradient of a value of this type: summed over the dimensions
+/// along which the value was broadcast, and in the value's dtype. Returns any other gradient as it
+/// is.
+Variable fit_gradient(const Variable& gradient, const ValueType& value) {
+  if (!gradient.defined() || !is_float(gradient.dtype())) return gradient;
+  Variable fitted = gradient;
+  const int missing = gradient.rank() - value.shape.rank();
+  if (gradient.shape() != value.shape && missing >= 0) {
+    Dims repeated;
+    for (int i = 0; i < gradient.rank(); ++i) {
+      const int64_t size = i < missing ? 1 : value.shape[i - missing];
+      if (size == gradient.shape()[i] && i >= missing) continue;
+      if (size != 1) return gradient;
+      repeated.push_back(i);
+    }
+    fitted = gradient.sum(repeated, /*keepdim=*/true).reshape(value.shape);
+  }
+  return fitted.dtype() == value.dtype ? fitted : fitted.to(value.dtype);
+}
+
+}  // namespace
+
 struct FunctionCall::Op {
   static constexpr std::string_view kName = "autograd::Function";
   static constexpr size_t kRequired = 0;
@@ -71,7 +95,11 @@ struct FunctionCall::Op {
       fail<AutogradError>("autograd::Function: backward returned ", all.size(), " gradients for ",
                           context->needs_.size(), " arguments of forward");
     std::vector<Variable> dx;
-    for (const size_t argument : arguments) dx.push_back(all[argument]);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const TapeEdge& edge = running_node()->edges()[i];
+      const Variable& gradient = all[arguments[i]];
+      dx.push_back(edge ? fit_gradient(gradient, edge.node->output_type(edge.output)) : gradient);
+    }
     return dx;
   }
 };

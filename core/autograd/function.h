@@ -14,9 +14,10 @@
 //
 // The context may also be a pointer. forward runs without recording, and returns a Variable or a
 // std::vector of them. backward returns one gradient for each argument of forward behind the
-// context, empty for a number. forward must not write in place to a result of another op. A
-// backward pass with create_graph differentiates it again. core/tape/op.h describes ops with less
-// overhead.
+// context, empty for a number. A gradient that is larger than an argument that was broadcast is
+// summed to its shape, and one of another float type is converted. forward must not write in place
+// to a result of another op. A backward pass with create_graph differentiates it again.
+// core/tape/op.h describes ops with less overhead.
 #pragma once
 
 #include <any>

@@ -44,4 +44,48 @@ TEST(SixthHour, ProductsInPlace) {
   EXPECT_TRUE(torch::allclose(w.grad(), v.grad()));
 }
 
+struct Scale : autograd::Function<Scale> {
+  static Variable forward(autograd::Context& ctx, const Variable& x, const Variable& scale) {
+    ctx.save_for_backward({x, scale});
+    return x * scale;
+  }
+  static std::vector<Variable> backward(autograd::Context& ctx, std::vector<Variable> grads) {
+    auto saved = ctx.saved_tensors();
+    return {grads[0] * saved[1], grads[0] * saved[0]};  // the second one has the shape of x
+  }
+};
+struct ToDouble : autograd::Function<ToDouble> {
+  static Variable forward(autograd::Context&, const Variable& x) { return x * 1; }
+  static std::vector<Variable> backward(autograd::Context&, std::vector<Variable> grads) {
+    return {grads[0].to(f64)};
+  }
+};
+
+// As in PyTorch, the gradient of an argument that was broadcast is summed, and converted.
+TEST(SixthHour, GradientsOfFunctionsFit) {
+  const Variable x = torch::arange(6).to(f32).view({2, 3});
+  Variable row = torch::ones({3}).requires_grad_(), number = torch::tensor(2.0).requires_grad_();
+  Variable column = torch::ones({2, 1}).requires_grad_();
+  Scale::apply(x, row).sum().backward();
+  Scale::apply(x, number).sum().backward();
+  Scale::apply(x, column).sum().backward();
+  GUESS("[3, 5, 7]", row.grad());
+  GUESS("15", number.grad());
+  GUESS("[[3], [12]]", column.grad());
+  const Variable again =
+      torch::autograd::grad({Scale::apply(row, row).sum()}, {row}, {}, true, true)[0];
+  GUESS("[2, 2, 2]", again);
+  row.zero_grad();
+  ToDouble::apply(row).sum().backward();
+  EXPECT_EQ(row.grad().dtype(), f32);
+  // A gradient that no broadcast explains is an error.
+  struct Wrong : autograd::Function<Wrong> {
+    static Variable forward(autograd::Context&, const Variable& x) { return x.sum(); }
+    static std::vector<Variable> backward(autograd::Context&, std::vector<Variable>) {
+      return {torch::ones({4})};
+    }
+  };
+  EXPECT_THROW(Wrong::apply(row).backward(), AutogradError);
+}
+
 }  // namespace
