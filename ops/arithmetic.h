@@ -43,6 +43,16 @@ Variable operator&(Variable a, Operand b);
 Variable operator|(Variable a, Operand b);
 Variable operator^(Variable a, Operand b);
 Variable operator~(Operand a);
+/// In place: `finished |= token == end`, `mask[0] &= other`. Throw as operator+= does.
+Variable& operator&=(Variable& a, const Operand& b);
+Variable& operator|=(Variable& a, const Operand& b);
+Variable& operator^=(Variable& a, const Operand& b);
+void operator&=(Variable&& a, const Operand& b);
+void operator|=(Variable&& a, const Operand& b);
+void operator^=(Variable&& a, const Operand& b);
+void operator&=(Variable::Part&& a, const Operand& b);
+void operator|=(Variable::Part&& a, const Operand& b);
+void operator^=(Variable::Part&& a, const Operand& b);
 /// Returns a * 2^b, and a / 2^b rounded down, of integers. A shift count that is negative or at
 /// least the width of the dtype shifts out all bits: the left shift gives 0, the right shift 0 or
 /// -1 by the sign of a.

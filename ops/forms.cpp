@@ -100,6 +100,40 @@ Variable operator~(Operand a) {
   if (a.variable == nullptr) fail<ArgumentError>("~: a variable wanted");
   return bitwise_not(take(a), a.where);
 }
+namespace {
+
+/// Writes the result of a bitwise op over one of its operands.
+Variable& write_bits(std::string_view op, Variable& a, const Variable& result, Where where) {
+  const ErrorLine line(where);
+  if (result.dtype() != a.dtype())
+    fail<DTypeError>(op, ": the result is ", result.dtype(), ", which does not fit in place into ",
+                     a.dtype());
+  if (result.shape() != a.shape())
+    fail<ShapeError>(op, ": the result is ", result.shape(), ", which does not fit in place into ",
+                     a.shape());
+  return copy_(a, result, where);
+}
+
+}  // namespace
+
+Variable& operator&=(Variable& a, const Operand& b) { return write_bits("&=", a, a & b, b.where); }
+Variable& operator|=(Variable& a, const Operand& b) { return write_bits("|=", a, a | b, b.where); }
+Variable& operator^=(Variable& a, const Operand& b) { return write_bits("^=", a, a ^ b, b.where); }
+void operator&=(Variable&& a, const Operand& b) {
+  require_seen("&=", a);
+  a &= b;
+}
+void operator|=(Variable&& a, const Operand& b) {
+  require_seen("|=", a);
+  a |= b;
+}
+void operator^=(Variable&& a, const Operand& b) {
+  require_seen("^=", a);
+  a ^= b;
+}
+void operator&=(Variable::Part&& a, const Operand& b) { std::move(a) = Variable(a & b); }
+void operator|=(Variable::Part&& a, const Operand& b) { std::move(a) = Variable(a | b); }
+void operator^=(Variable::Part&& a, const Operand& b) { std::move(a) = Variable(a ^ b); }
 void detail::require_seen(std::string_view op, const Variable& target) {
   if (target.defined() && target.is_sole_owner() && !target.value().storage().is_wrapped())
       [[unlikely]]

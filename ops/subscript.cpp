@@ -126,8 +126,11 @@ Variable pick(std::string_view op, const Located& located, Where where) {
   return permute(reshape(y, picked, where), back, where);
 }
 
-/// Converts values to x's dtype. Throws DTypeError rather than truncate fractions.
+/// Converts values to x's dtype; a whole number for a bool, mask[0] = 1, as fill_() does. Throws
+/// DTypeError rather than truncate fractions.
 Variable values_for(std::string_view op, const Variable& x, const Operand& values) {
+  if (!values.variable && x.dtype() == boolean && is_integer(values.number.kind()))
+    return as_variable(op, {values.number.to<bool>(), values.where}, boolean, x.device());
   if (common_dtype(op, x, values) != x.dtype())
     fail<DTypeError>(op, ": values of another kind do not fit into ", x.dtype());
   return as_variable(op, values, x.dtype(), x.device());

@@ -88,4 +88,32 @@ TEST(SixthHour, GradientsOfFunctionsFit) {
   EXPECT_THROW(Wrong::apply(row).backward(), AutogradError);
 }
 
+// remove[..., 0] = 0 of a filter of logits; finished |= token == end.
+TEST(SixthHour, MasksAreWritten) {
+  Variable mask = torch::ones({2, 3}, torch::kBool);
+  mask.index_put_({"...", 0}, 0);
+  mask.index_put_({torch::tensor({1}), torch::tensor({2})}, 0);
+  GUESS("[[false, true, true], [false, true, false]]", mask);
+  mask.index_put_({0}, 1);
+  GUESS("[[true, true, true], [false, true, false]]", mask);
+  EXPECT_THROW(mask.index_put_({0}, 0.5), DTypeError);
+  Variable finished = torch::tensor({false, true, false});
+  const Variable same = finished;
+  finished |= torch::tensor({3, 0, 0}) == 3;
+  GUESS("[true, true, false]", same);  // in place
+  finished &= torch::tensor({true, false, true});
+  finished ^= true;
+  GUESS("[false, true, true]", same);
+  mask[0] &= torch::tensor({true, false, true});
+  mask.index({Slice(), 1}) |= torch::tensor({false, false});
+  mask[torch::tensor({1})] |= torch::tensor({true, false, false});
+  GUESS("[[true, false, true], [true, true, false]]", mask);
+  Variable bits = torch::tensor({6, 5});
+  bits &= 3;
+  bits |= 8;
+  GUESS("[10, 9]", bits);
+  EXPECT_THROW(finished |= bits.slice(0, 0, 1), DTypeError);
+  EXPECT_THROW(bits |= torch::ones({2, 2}, i64), ShapeError);
+}
+
 }  // namespace
