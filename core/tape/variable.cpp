@@ -93,12 +93,14 @@ Variable Variable::grad() const {
   return state_ && state_->retained ? *state_->retained : Variable();
 }
 
-/// A hook that adds the gradients of a node to `kept`.
-static GradientHook keeping(std::shared_ptr<Variable> kept) {
-  return [kept = std::move(kept)](const Variable& gradient) {
-    *kept = kept->defined() ? add_gradients(*kept, gradient) : tapegrad::clone(gradient);
-    return Variable();
-  };
+/// Adds the gradients of a result to `kept`, after the hooks of the result, which may replace them.
+static void keep_gradients(const TapeEdge& edge, std::shared_ptr<Variable> kept) {
+  edge.node->register_prehook(
+      [kept = std::move(kept), output = edge.output](std::span<Variable> gradients) {
+        const Variable& gradient = gradients[output];
+        if (!gradient.defined()) return;
+        *kept = kept->defined() ? add_gradients(*kept, gradient) : tapegrad::clone(gradient);
+      });
 }
 
 /// After a write: the gradient that retain_grad() keeps is that of the new value. The hook of the
@@ -106,7 +108,7 @@ static GradientHook keeping(std::shared_ptr<Variable> kept) {
 static void retain_again(const TapeEdge& edge, std::shared_ptr<Variable>& retained) {
   if (!retained || !edge || edge.node->is_leaf()) return;
   retained = std::make_shared<Variable>(*retained);
-  edge.node->register_hook(edge.output, keeping(retained));
+  keep_gradients(edge, retained);
 }
 
 void Variable::retain_grad() const {
@@ -114,7 +116,7 @@ void Variable::retain_grad() const {
   if (!edge()) fail<AutogradError>("retain_grad: this variable requires no gradient");
   if (is_leaf() || state_->retained) return;
   state_->retained = std::make_shared<Variable>();
-  register_hook(keeping(state_->retained));
+  keep_gradients(edge(), state_->retained);
 }
 
 void Variable::rebind(Tensor value) const {

@@ -116,4 +116,16 @@ TEST(SixthHour, MasksAreWritten) {
   EXPECT_THROW(bits |= torch::ones({2, 2}, i64), ShapeError);
 }
 
+// The kept gradient is the one that the hooks leave, whichever was registered first.
+TEST(SixthHour, HooksBeforeAndAfterRetainGrad) {
+  const Variable x = torch::tensor({1.0, 2.0}).requires_grad_();
+  Variable y = x * 2;
+  y.register_hook([](const Variable& g) { return g * 3; });
+  y.retain_grad();
+  y.register_hook([](const Variable& g) { return g * 10; });
+  y.sum().backward();
+  GUESS("[30, 30]", y.grad());
+  GUESS("[60, 60]", x.grad());
+}
+
 }  // namespace
