@@ -39,6 +39,8 @@ class AnyModule {
            !std::same_as<F, AnyModule> && std::is_invocable_r_v<Variable, F&, const Variable&>)
       AnyModule(F function)
       : AnyModule(of_function(std::move(function))) {}
+  /// An op without options, Sequential(nn::Linear(2, 8), torch::tanh).
+  AnyModule(Variable (*op)(Variable, Where));
   AnyModule(const AnyModule& other) : module_(other ? other->copy() : nullptr) {}
   AnyModule(AnyModule&&) = default;
   AnyModule& operator=(AnyModule other) {
@@ -66,6 +68,9 @@ class AnyModule {
   /// As of Module.
   Variable weight() const { return (**this).weight(); }
   Variable bias() const { return (**this).bias(); }
+  std::vector<Variable> parameters() const { return (**this).parameters(); }
+  NamedVariables named_parameters() const { return (**this).named_parameters(); }
+  void requires_grad_(bool on = true) const { (**this).requires_grad_(on); }
   template <std::derived_from<Module> M>
   bool is() const {
     return (**this).template is<M>();

@@ -232,11 +232,18 @@ class ConstantLR final : public Scheduler {
   int64_t total_;
 };
 
+struct PolynomialLROptions {
+  ByName by_name = {};
+  int64_t total_iters = 5;
+  double power = 1.0;
+};
 /// base (1 - t / total_iters)^power; 0 after total_iters steps.
 class PolynomialLR final : public Scheduler {
  public:
   explicit PolynomialLR(const OptimizerHere& optimizer, int64_t total_iters = 5,
                         double power = 1.0);
+  PolynomialLR(const OptimizerHere& optimizer, PolynomialLROptions options)
+      : PolynomialLR(optimizer, options.total_iters, options.power) {}
 
  private:
   double rate(double base, int64_t t) const override;

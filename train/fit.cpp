@@ -494,13 +494,18 @@ class Fit {
 };
 
 /// Reads .validation_data for the lifetime of the object.
-class ValidationData {
+class ValidationReader {
  public:
-  explicit ValidationData(FitOptions& options) {
-    const auto& [x, y] = options.validation_data;
-    if (!x.defined()) return;
+  explicit ValidationReader(FitOptions& options) {
+    const auto& [x, y] = options.validation_data.tensors;
+    Loader* const given = options.validation_data.loader;
+    if (!x.defined() && given == nullptr) return;
     if (options.validation != nullptr)
       fail<ArgumentError>("fit: both .validation and .validation_data are given");
+    if (given != nullptr) {
+      options.validation = given;
+      return;
+    }
     loader_.emplace(TensorDataset(x, y),
                     DeviceLoaderOptions{.batch_size = options.batch_size,
                                         .device = options.device.value_or(x.device())});
@@ -522,7 +527,7 @@ void require_no_split(const FitOptions& options) {
 
 History fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOptions options) {
   require_no_split(options);
-  const ValidationData validation(options);
+  const ValidationReader validation(options);
   check(options, data, optimizers);
   return Fit(model, data, optimizers, nullptr, std::move(options)).run();
 }
@@ -531,7 +536,7 @@ History fit(nn::Module& model, Loader& data, dist::AnyShardedOptimizer& optimize
             FitOptions options) {
   const Optimizers local{&optimizer.local_optimizer()};
   require_no_split(options);
-  const ValidationData validation(options);
+  const ValidationReader validation(options);
   check(options, data, local);
   return Fit(model, data, local, &optimizer, std::move(options)).run();
 }

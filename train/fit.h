@@ -45,20 +45,32 @@ namespace dist {
 class AnyShardedOptimizer;
 }
 
+/// Tensors, `.validation_data = {x, y}`, or batches, `.validation_data = test_batches`, which must
+/// outlive fit().
+struct ValidationData {
+  ValidationData() = default;
+  ValidationData(Variable data, Variable target) : tensors{std::move(data), std::move(target)} {}
+  ValidationData(Example example) : tensors(std::move(example)) {}
+  ValidationData(Loader& batches) : loader(&batches) {}
+
+  Example tensors = {};
+  Loader* loader = nullptr;
+};
+
 struct FitOptions {
-  int64_t epochs = 1;                 // of the whole run, including those before a resume
-  int64_t batch_size = 32;            // of fit() with tensors
-  int verbose = 1;                    // 0: no progress
-  bool shuffle = true;                // of fit() with tensors
-  LossFn loss = {};                   // default: cross_entropy
-  Loader* validation = nullptr;       // evaluated after every epoch
-  Example validation_data = {};       // or these tensors: `.validation_data = {x, y}`
-  double validation_split = 0;        // or this share of the tensors of fit(), the last ones
-  bool accuracy = true;               // targets are classes; compute the accuracy
-  std::vector<Metric*> metrics = {};  // computed in training ("f1") and validation ("val_f1")
-  bool evaluate_train = false;        // also evaluate the training set after every epoch
-  double stop_below = 1e-8;           // stop after an epoch with a smaller loss
-  std::optional<Device> device = {};  // move batches to this device
+  int64_t epochs = 1;                   // of the whole run, including those before a resume
+  int64_t batch_size = 32;              // of fit() with tensors
+  int verbose = 1;                      // 0: no progress
+  bool shuffle = true;                  // of fit() with tensors
+  LossFn loss = {};                     // default: cross_entropy
+  Loader* validation = nullptr;         // evaluated after every epoch
+  ValidationData validation_data = {};  // or these tensors: `.validation_data = {x, y}`
+  double validation_split = 0;          // or this share of the tensors of fit(), the last ones
+  bool accuracy = true;                 // targets are classes; compute the accuracy
+  std::vector<Metric*> metrics = {};    // computed in training ("f1") and validation ("val_f1")
+  bool evaluate_train = false;          // also evaluate the training set after every epoch
+  double stop_below = 1e-8;             // stop after an epoch with a smaller loss
+  std::optional<Device> device = {};    // move batches to this device
 
   /// Run model and loss in an Autocast scope of this dtype, bf16 or f16. With f16 a GradScaler with
   /// these options scales the loss.

@@ -15,7 +15,7 @@ History fit(nn::Module& model, const Variable& x, const Variable& y, const Optim
     fail<ArgumentError>("fit: validation_split is ", split, ", not in [0, 1)");
   const auto count = int64_t(double(all.size()) * (1 - split));
   if (count < all.size()) {
-    if (options.validation_data.data.defined())
+    if (options.validation_data.tensors.data.defined() || options.validation_data.loader != nullptr)
       fail<ArgumentError>("fit: both .validation_split and .validation_data are given");
     const auto rest = [&](const Variable& of) { return narrow(of, 0, count, all.size() - count); };
     options.validation_data = {rest(x), rest(y)};

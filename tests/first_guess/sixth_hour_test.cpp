@@ -116,6 +116,20 @@ TEST(SixthHour, MasksAreWritten) {
   EXPECT_THROW(bits |= torch::ones({2, 2}, i64), ShapeError);
 }
 
+// p.grad = g: gradients that a program computes itself.
+TEST(SixthHour, GradientsAreSet) {
+  const Variable x = torch::tensor({1.0, 2.0}).requires_grad_();
+  const Variable g = torch::tensor({3.0, 4.0});
+  sum(x * g).backward();
+  GUESS("[3, 4]", x.grad());
+  x.grad() = g * 2;
+  GUESS("[6, 8]", x.grad());
+  optim::SGD sgd(x, 0.5);  // one parameter
+  x.grad().copy_(torch::tensor({2.0, 2.0}));
+  sgd.step();
+  GUESS("[0, 1]", x);
+}
+
 // The kept gradient is the one that the hooks leave, whichever was registered first.
 TEST(SixthHour, HooksBeforeAndAfterRetainGrad) {
   const Variable x = torch::tensor({1.0, 2.0}).requires_grad_();
@@ -126,6 +140,30 @@ TEST(SixthHour, HooksBeforeAndAfterRetainGrad) {
   y.sum().backward();
   GUESS("[30, 30]", y.grad());
   GUESS("[60, 60]", x.grad());
+}
+
+TEST(SixthHour, PartsOfADictionaryAndFunctionsAsLayers) {
+  nn::ModuleDict heads{{"a", nn::Linear(2, 1)}, {"b", nn::Linear(2, 1)}};
+  for (auto& p : heads["a"].parameters()) p.requires_grad_(false);
+  heads["b"].requires_grad_(false);
+  for (auto& [name, head] : heads.items())
+    for (auto& [part, p] : head.named_parameters()) EXPECT_FALSE(p.requires_grad()) << part;
+  const nn::Sequential net(nn::Linear(2, 2), torch::tanh, torch::relu);
+  EXPECT_GE(net(torch::randn({3, 2})).min().item(), 0);
+}
+
+TEST(SixthHour, OptionsByName) {
+  nn::Linear layer(2, 2);
+  optim::SGD sgd(layer, 1.0);
+  optim::PolynomialLR schedule(sgd, {.total_iters = 4, .power = 2.0});
+  sgd.step();
+  schedule.step();
+  GUESS("0.5625", sgd.lr());
+  TensorDataset data(torch::randn({8, 2}), torch::randint(0, 2, {8}));
+  DataLoader batches(data, 4), test(data, {.batch_size = 8});
+  const History history =
+      fit(layer, batches, sgd, {.epochs = 2, .verbose = 0, .validation_data = test});
+  EXPECT_GT(history.epochs.back().val_loss, 0);
 }
 
 }  // namespace

@@ -332,6 +332,16 @@ void add_train_class_rows(Table& table) {
     std::ostringstream out;
     fit(model, loader, optimizer, {.progress = {.out = &out}});
   });
+  table.add("ValidationData::ValidationData", [](const Variable& x, const Variable& y,
+                                                 bool batches) {
+    nn::Linear model({.in_features = 3, .out_features = 3});
+    SGD optimizer(model, 0.01);
+    DataLoader loader(TensorDataset(ones({4, 3}), zeros({4}, {.dtype = i64})), {.batch_size = 2});
+    DataLoader held_out(TensorDataset(x, y), {.batch_size = 2});
+    std::ostringstream out;
+    const ValidationData data = batches ? ValidationData(held_out) : ValidationData(x, y);
+    fit(model, loader, optimizer, {.validation_data = data, .progress = {.out = &out}});
+  });
   table.add("predict", [](const Variable& x, int64_t batch) {
     nn::Linear model({.in_features = 3, .out_features = 3});
     predict(model, x, batch);
