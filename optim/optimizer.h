@@ -101,7 +101,7 @@ class GroupRate {
   enum Kind { kLr, kWeightDecay };
   GroupRate(Optimizer& optimizer, int64_t group, Kind kind = kLr)
       : optimizer_(&optimizer), group_(group), kind_(kind) {}
-  // Not trivial: a compiler refuses printf("%g", group.lr), which would print a part of the object.
+  // Not trivial: clang refuses printf("%g", group.lr), for which g++ -Wall warns.
   GroupRate(const GroupRate& other) : value_(other) {}
   operator double() const;
   /// libtorch's group.lr() and group.lr(0.1).
