@@ -37,6 +37,10 @@ struct Keepdim {
 /// Returns the largest or smallest element; NaN if any element is NaN. Equal extremes share the
 /// gradient equally. Throws ArgumentError for an empty dimension.
 Variable amax(const Variable& x, Where where = Where::current());
+template <detail::NumberForFlag I>
+auto amax(const Variable&, const Dims&, I) {
+  static_assert(detail::refuse_second_dim<I>());
+}
 template <typename = void>
 Variable amax(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
@@ -46,6 +50,10 @@ Variable amax(const Variable& x, const Dims& dims, Keepdim keep, Where where = W
 }
 Variable amax(const Variable& x, ReduceOptions options, Where where = Where::current());
 Variable amin(const Variable& x, Where where = Where::current());
+template <detail::NumberForFlag I>
+auto amin(const Variable&, const Dims&, I) {
+  static_assert(detail::refuse_second_dim<I>());
+}
 template <typename = void>
 Variable amin(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());

@@ -18,6 +18,10 @@ namespace tapegrad {
 /// Returns the sum over dims, or over all dimensions if none is given. Integers and bool give
 /// int64.
 Variable sum(const Variable& x, Where where = Where::current());
+template <detail::NumberForFlag I>
+auto sum(const Variable&, const Dims&, I) {
+  static_assert(detail::refuse_second_dim<I>());
+}
 template <typename = void>
 Variable sum(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
@@ -41,6 +45,10 @@ Variable sum_to(const Variable& x, const Shape& shape, Where where = Where::curr
 
 /// Returns the mean; NaN for no elements. Floats only.
 Variable mean(const Variable& x, Where where = Where::current());
+template <detail::NumberForFlag I>
+auto mean(const Variable&, const Dims&, I) {
+  static_assert(detail::refuse_second_dim<I>());
+}
 template <typename = void>
 Variable mean(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());

@@ -21,6 +21,18 @@ struct VarOptions;  // ops/reduce.h
 struct NormOptions;
 struct MinMax;  // ops/statistics.h
 
+namespace detail {
+/// A whole number where true or false is wanted.
+template <typename I>
+concept NumberForFlag = std::integral<I> && !std::same_as<I, bool>;
+template <typename I>
+constexpr bool refuse_second_dim() {
+  static_assert(sizeof(I) == 0,
+                "x.mean(2, 3): type x.mean({2, 3}); the second argument is keepdim, true or false");
+  return true;
+}
+}  // namespace detail
+
 /// Base of VariableOps alone. The members with Dims that have options, too, are templates, because
 /// g++ 12 otherwise takes {.dim = 1} for Dims.
 class ReductionOps {
@@ -31,12 +43,20 @@ class ReductionOps {
   template <typename = void>
   Variable sum(const Dims& dims, Keepdim keep, Where where = Where::current()) const;
   Variable sum(ReduceOptions options, Where where = Where::current()) const;
+  template <detail::NumberForFlag I>
+  auto sum(const Dims&, I) const {
+    static_assert(detail::refuse_second_dim<I>());
+  }
   Variable mean(Where where = Where::current()) const;
   template <typename = void>
   Variable mean(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
   template <typename = void>
   Variable mean(const Dims& dims, Keepdim keep, Where where = Where::current()) const;
   Variable mean(ReduceOptions options, Where where = Where::current()) const;
+  template <detail::NumberForFlag I>
+  auto mean(const Dims&, I) const {
+    static_assert(detail::refuse_second_dim<I>());
+  }
   Variable nansum(const Dims& dims = {}, bool keepdim = false,
                   Where where = Where::current()) const;
   Variable nanmean(const Dims& dims = {}, bool keepdim = false,
@@ -79,6 +99,10 @@ class ReductionOps {
   template <typename = void>
   Variable logsumexp(const Dims& dims, Keepdim keep, Where where = Where::current()) const;
   Variable logsumexp(ReduceOptions options, Where where = Where::current()) const;
+  template <detail::NumberForFlag I>
+  auto logsumexp(const Dims&, I) const {
+    static_assert(detail::refuse_second_dim<I>());
+  }
   Variable max(Where where = Where::current()) const;
   ValuesIndices max(int dim, bool keepdim = false, Where where = Where::current()) const;
   ValuesIndices max(int dim, Keepdim keep, Where where = Where::current()) const;
@@ -95,24 +119,40 @@ class ReductionOps {
   template <typename = void>
   Variable amax(const Dims& dims, Keepdim keep, Where where = Where::current()) const;
   Variable amax(ReduceOptions options, Where where = Where::current()) const;
+  template <detail::NumberForFlag I>
+  auto amax(const Dims&, I) const {
+    static_assert(detail::refuse_second_dim<I>());
+  }
   Variable amin(Where where = Where::current()) const;
   template <typename = void>
   Variable amin(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
   template <typename = void>
   Variable amin(const Dims& dims, Keepdim keep, Where where = Where::current()) const;
   Variable amin(ReduceOptions options, Where where = Where::current()) const;
+  template <detail::NumberForFlag I>
+  auto amin(const Dims&, I) const {
+    static_assert(detail::refuse_second_dim<I>());
+  }
   Variable any(Where where = Where::current()) const;
   template <typename = void>
   Variable any(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
   template <typename = void>
   Variable any(const Dims& dims, Keepdim keep, Where where = Where::current()) const;
   Variable any(ReduceOptions options, Where where = Where::current()) const;
+  template <detail::NumberForFlag I>
+  auto any(const Dims&, I) const {
+    static_assert(detail::refuse_second_dim<I>());
+  }
   Variable all(Where where = Where::current()) const;
   template <typename = void>
   Variable all(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
   template <typename = void>
   Variable all(const Dims& dims, Keepdim keep, Where where = Where::current()) const;
   Variable all(ReduceOptions options, Where where = Where::current()) const;
+  template <detail::NumberForFlag I>
+  auto all(const Dims&, I) const {
+    static_assert(detail::refuse_second_dim<I>());
+  }
   MinMax aminmax(Where where = Where::current()) const;
   MinMax aminmax(int dim, bool keepdim = false, Where where = Where::current()) const;
   Variable argmax(Where where = Where::current()) const;
