@@ -227,14 +227,21 @@ void add_form_rows(Table& table) {
   table.add("combinations", [](const Variable& x, int64_t r, bool again) {
     if (is_small(x)) combinations(x, r, again);
   });
-  table.add("Optimizer::param_groups GroupRate::GroupRate", [](const std::string& name, double lr,
-                                                               double factor) {
-    nn::Linear layer(2, 2);
-    optim::SGD sgd(layer, 0.1);
-    attempt([&] { sgd.param_groups()[0][name] = lr; }, [&] { sgd.param_groups()[0].lr *= factor; },
-            [&] { sgd.param_groups()[0].lr /= factor; });
-    sgd.param_groups()[0].lr = lr;
-  });
+  table.add("Optimizer::param_groups GroupRate::GroupRate OptimizerGroup::OptimizerGroup",
+            [](const std::string& name, double lr, double factor) {
+              nn::Linear layer(2, 2);
+              optim::SGD sgd(layer, 0.1);
+              attempt([&] { sgd.param_groups()[0][name] = lr; },
+                      [&] { sgd.param_groups()[0].lr *= factor; },
+                      [&] { sgd.param_groups()[0].lr /= factor; },
+                      [&] {
+                        auto group = sgd.param_groups()[0];
+                        auto rate = group.lr;
+                        rate *= factor;
+                        group.lr = rate;
+                      });
+              sgd.param_groups()[0].lr = lr;
+            });
   table.add(
       "OptimizerGroup::get_lr OptimizerGroup::set_lr OptimizerGroup::options "
       "OptimizerGroup::has_options",

@@ -77,12 +77,15 @@ void add_module_rows(Table& table) {
               conv.in_channels(), conv.out_channels();
             });
   table.add(
+      "AnyModule::parameters AnyModule::named_parameters AnyModule::requires_grad_ "
       "Sequential::at AnyModule::forward AnyModule::get ParameterDict::ParameterDict "
       "ParameterDict::insert ParameterList::ParameterList ParameterList::push_back",
       [](const Variable& x, int64_t index, const std::string& key) {
         const nn::Sequential net(nn::Linear(3, 3), nn::ReLU());
         attempt([&] { net.at<nn::Linear>(index); }, [&] { nn::AnyModule().forward(x); },
-                [&] { nn::AnyModule().get<nn::ReLU>(); });
+                [&] { nn::AnyModule().get<nn::ReLU>(); }, [&] { nn::AnyModule().parameters(); },
+                [&] { nn::AnyModule().named_parameters(); },
+                [&] { nn::AnyModule().requires_grad_(); });
         nn::ParameterDict scales;
         scales.insert(key, x), scales.insert({key + "2", x});
         nn::ParameterDict({{key, x}}), nn::ParameterList({x, x}).push_back(x);
