@@ -69,9 +69,6 @@ class Params {
   template <HasParameters Model>
   Params(const Model& model, Where where = Where::current())
       : Params(std::vector<Variable>(model.parameters()), where) {}
-  template <std::derived_from<Variable> V>
-  Params(const V& param, Where where = Where::current())
-      : Params(std::vector<Variable>{param}, where) {}
   Params(std::vector<Variable> params, Where where = Where::current());
   Params(std::initializer_list<Variable> params, Where where = Where::current());
   Params(std::initializer_list<std::vector<Variable>> lists,  // one group of all

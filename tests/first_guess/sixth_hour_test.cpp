@@ -121,7 +121,7 @@ TEST(SixthHour, GradientsAreSet) {
   GUESS("[3, 4]", x.grad());
   x.grad() = g * 2;
   GUESS("[6, 8]", x.grad());
-  optim::SGD sgd(x, 0.5);  // one parameter
+  optim::SGD sgd({x}, 0.5);
   x.grad().copy_(torch::tensor({2.0, 2.0}));
   sgd.step();
   GUESS("[0, 1]", x);
