@@ -77,8 +77,6 @@ std::vector<Variable> ModuleDict::parameters() const {
   return all;
 }
 
-AnyModule::AnyModule(Variable (*op)(Variable, Where))
-    : AnyModule(of_function([op](const Variable& x) { return op(x, Where()); })) {}
 AnyModule AnyModule::of_function(std::function<Variable(const Variable&)> function) {
   return Lambda(std::move(function));
 }

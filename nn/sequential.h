@@ -40,7 +40,8 @@ class AnyModule {
       AnyModule(F function)
       : AnyModule(of_function(std::move(function))) {}
   /// An op without options, Sequential(nn::Linear(2, 8), torch::tanh).
-  AnyModule(Variable (*op)(Variable, Where));
+  template <std::same_as<Variable(Variable, Where)> Op>
+  AnyModule(Op* op) : AnyModule(of_function([op](const Variable& x) { return op(x, Where()); })) {}
   AnyModule(const AnyModule& other) : module_(other ? other->copy() : nullptr) {}
   AnyModule(AnyModule&&) = default;
   AnyModule& operator=(AnyModule other) {
