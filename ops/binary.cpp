@@ -121,7 +121,8 @@ struct PowNumber {
       if (exponent.real() == 0.5) return kernels::sqrt(x, y);
       if (exponent.real() == -0.5) return kernels::rsqrt(x, y);
       if (exponent.real() == -1) return kernels::reciprocal(x, y);
-      if (exponent.real() == -2) {  // the square of x would overflow first
+      // The square of x would overflow first. Sixteen-bit floats would be rounded twice.
+      if (exponent.real() == -2 && size_of(x.dtype()) >= 4) {
         kernels::reciprocal(x, y);
         return kernels::mul(y, y, y);
       }

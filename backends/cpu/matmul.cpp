@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <concepts>
-#include <exception>
 #include <optional>
 
 #include "backends/cpu/dnnl/matmul_dnnl.h"
@@ -9,6 +8,7 @@
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/matrices.h"
 #include "backends/cpu/tools/product.h"
+#include "backends/cpu/tools/share.h"
 #include "core/dispatch/implementations.h"
 #include "core/dispatch/kernels.h"
 #include "ops/activation.h"
@@ -17,11 +17,6 @@
 
 namespace tapegrad::backends::cpu {
 namespace {
-
-// One product with more multiplications keeps all threads busy.
-constexpr int64_t kParallelProduct = int64_t(1) << 21;
-// A product or batch with fewer multiplications does not justify a second thread.
-constexpr int64_t kSerialProduct = int64_t(1) << 15;
 
 /// Types in which gemm() computes.
 template <typename T>
@@ -110,27 +105,10 @@ struct MatmulGemm {
     const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
     if (y.numel() == 0) return;
     T* to = y.data<T>();
-    const int64_t batch = y.numel() / (m * n);
-    const int64_t work = m * n * std::max<int64_t>(k, 1);
-    const auto multiply = [&](int64_t i) {
+    share_products(y.numel() / (m * n), m * n * std::max<int64_t>(k, 1), [&](int64_t i) {
       gemm(m, n, k, matrix<T>(a, batch_offset(a, i)), matrix<T>(b, batch_offset(b, i)),
            to + i * m * n, n);
-    };
-    if (r == 2 || work > kParallelProduct || batch * work < kSerialProduct) {
-      for (int64_t i = 0; i < batch; ++i) multiply(i);
-      return;
-    }
-    std::exception_ptr error;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < batch; ++i) {
-      try {
-        multiply(i);
-      } catch (...) {
-#pragma omp critical(tapegrad_matmul)
-        error = std::current_exception();
-      }
-    }
-    if (error) std::rethrow_exception(error);
+    });
   }
 };
 

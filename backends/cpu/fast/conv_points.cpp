@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/tools/product.h"
+#include "backends/cpu/tools/share.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -34,14 +35,16 @@ void ConvPoints::run(TypeTag<float>, const Tensor& x, const Tensor& weight, cons
                      const Conv2dOptions&, const Epilogue& epilogue, Tensor& y) {
   const int64_t out = weight.shape()[0], in = weight.shape()[1];
   const int64_t positions = x.shape()[2] * x.shape()[3];
-  for (int64_t n = 0; n < x.shape()[0]; ++n) {
-    float* to = y.data<float>() + n * out * positions;
-    if (bias)
-      for (int64_t o = 0; o < out; ++o)
-        std::fill_n(to + o * positions, positions, bias.data<float>()[o]);
-    multiply(out, positions, in, {weight.data<float>(), in, 1},
-             {x.data<float>() + n * in * positions, positions, 1}, to, /*accumulate=*/bool(bias));
-  }
+  const float *from = x.data<float>(), *w = weight.data<float>();
+  const float* start = bias ? bias.data<float>() : nullptr;
+  float* results = y.data<float>();
+  share_products(x.shape()[0], out * in * positions, [&](int64_t n) {
+    float* to = results + n * out * positions;
+    if (start != nullptr)
+      for (int64_t o = 0; o < out; ++o) std::fill_n(to + o * positions, positions, start[o]);
+    multiply(out, positions, in, {w, in, 1}, {from + n * in * positions, positions, 1}, to,
+             /*accumulate=*/start != nullptr);
+  });
   kernels::run_epilogue(epilogue, y, y);
 }
 
@@ -60,16 +63,22 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
   kernels::run_epilogue_backward(behind, dy, dz);
   const Shape& w = dw ? dw.shape() : weight.shape();
   const int64_t out = w[0], in = w[1], positions = dy.shape()[2] * dy.shape()[3];
-  for (int64_t n = 0; n < dy.shape()[0]; ++n) {
-    const float* from = dz.data<float>() + n * out * positions;
-    if (dx)
-      multiply(in, positions, out, {weight.data<float>(), 1, in}, {from, positions, 1},
-               dx.data<float>() + n * in * positions, /*accumulate=*/false);
-    if (dw)
-      multiply(out, in, positions, {from, positions, 1},
+  const int64_t images = dy.shape()[0];
+  const float* gradients = dz.data<float>();
+  if (dx) {
+    const float* factors = weight.data<float>();
+    float* to = dx.data<float>();
+    share_products(images, out * in * positions, [&](int64_t n) {
+      multiply(in, positions, out, {factors, 1, in},
+               {gradients + n * out * positions, positions, 1}, to + n * in * positions,
+               /*accumulate=*/false);
+    });
+  }
+  if (dw)  // one image after the other, so that the sum does not depend on the number of threads
+    for (int64_t n = 0; n < images; ++n)
+      multiply(out, in, positions, {gradients + n * out * positions, positions, 1},
                {x.data<float>() + n * in * positions, 1, positions}, dw.data<float>(),
                /*accumulate=*/n > 0);
-  }
   Tensor none;
   if (db) kernels::conv2d_backward(dz, {}, x, weight, options, none, none, db);
 }
