@@ -28,6 +28,11 @@
 
 namespace tapegrad::nn {
 
+namespace detail {
+/// The type of an op without options, such as tanh.
+using OneOperandOp = Variable(Variable, Where);
+}  // namespace detail
+
 /// Any module by value; holds a handle to the module.
 class AnyModule {
  public:
@@ -40,7 +45,7 @@ class AnyModule {
       AnyModule(F function)
       : AnyModule(of_function(std::move(function))) {}
   /// An op without options, Sequential(nn::Linear(2, 8), torch::tanh).
-  template <std::same_as<Variable(Variable, Where)> Op>
+  template <std::same_as<detail::OneOperandOp> Op>
   AnyModule(Op* op) : AnyModule(of_function([op](const Variable& x) { return op(x, Where()); })) {}
   AnyModule(const AnyModule& other) : module_(other ? other->copy() : nullptr) {}
   AnyModule(AnyModule&&) = default;

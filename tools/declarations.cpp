@@ -42,6 +42,7 @@ void read_header(const fs::path& path, Declarations& found) {
     const bool starts = !line.empty() && std::isalpha(static_cast<unsigned char>(line[0])) &&
                         !line.starts_with("template") && !line.starts_with("namespace") &&
                         !line.starts_with("struct") && !line.starts_with("extern") &&
+                        !line.starts_with("auto ") &&  // refuses a wrong guess
                         !line.starts_with("using") && !line.starts_with("requires");
     if (!starts) continue;
     std::string text = line;

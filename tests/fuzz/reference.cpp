@@ -148,6 +148,7 @@ void write(const Ref& x, const Jets& values, std::span<const Ref> others, std::v
     if (base->node && !x->node) throw Refusal("the view was made without recording");
     if (any(inputs)) {
       if (x->base && !is_contiguous(base)) throw Refusal("the base is not contiguous");
+      std::erase_if(saved, [&](const Saved& value) { return value.storage == x->storage; });
       made = std::make_shared<Node>(Node{inputs, std::move(saved), options.sends_first});
     }
   }

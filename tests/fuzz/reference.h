@@ -7,7 +7,8 @@
 //   A view shares the storage of its base, which is never a view itself. It has a history if it was
 //   made while recording, from a variable with a history, or if its base was written since.
 //   A write counts a version of the storage. A pass that reads a saved value of an older version
-//   fails. A recorded write replaces the history of the elements that it covers.
+//   fails. A recorded write replaces the history of the elements that it covers, and saves a copy
+//   of what it overwrites and its rule reads.
 //   A write fails, and changes nothing, if the target overlaps itself, or while recording if the
 //   target or its base is a leaf, if the target is a view without the history that its base has, or
 //   if its base is not contiguous.

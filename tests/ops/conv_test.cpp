@@ -9,6 +9,7 @@
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
 #include "core/base/generator.h"
+#include "core/dispatch/implementations.h"
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
 #include "ops/activation.h"
@@ -449,7 +450,7 @@ TEST(Conv, PointsAreProductsForAnyNumberOfThreads) {
       EXPECT_LT(amax(abs(dx - reshape(gradients[0].to(f64), {2, in, 899}))).item(), 1e-3);
       std::vector<std::vector<float>> all{y.to_vector<float>()};
       for (const Variable& gradient : gradients) all.push_back(gradient.to_vector<float>());
-      if (first.empty()) first = all;
+      if (first.empty() || only_fallbacks()) first = all;  // oneDNN divides sums among threads
       EXPECT_EQ(all, first) << in << " " << out << " " << count;
     }
   }
