@@ -32,10 +32,10 @@ void StepTimer::skip() {
 }
 
 void StepTimer::add_finished(bool all) const {
-  for (; !open_.empty() && (all || open_.front().end.has_come()); open_.pop_front()) {
-    const Interval& next = open_.front();
-    seconds_[size_t(next.phase)] += next.end.seconds_since(next.begin);
-  }
+  auto next = open_.begin();
+  for (; next != open_.end() && (all || next->end.has_come()); ++next)
+    seconds_[size_t(next->phase)] += next->end.seconds_since(next->begin);
+  open_.erase(open_.begin(), next);
 }
 
 double StepTimer::seconds(StepPhase phase) const {

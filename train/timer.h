@@ -2,11 +2,11 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <functional>
 #include <iosfwd>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/device.h"
 #include "core/base/output.h"
@@ -64,7 +64,7 @@ class StepTimer {
 
   Device device_;
   Moment last_;
-  mutable std::deque<Interval> open_;  // not yet in seconds_
+  mutable std::vector<Interval> open_;  // not yet in seconds_; the earliest first
   mutable std::array<double, kPhaseCount> seconds_{};
   int64_t steps_ = 0;
 };
