@@ -227,7 +227,10 @@ std::vector<Variable> GraphedStep::Impl::repeat(Shapes& shapes, Inputs given) {
   shapes.graph->replay();
   graphed = true;
   reason.clear();
-  return copies(shapes.results);
+  std::vector<Variable> values;
+  for (const Variable& result : shapes.results)
+    values.push_back(result.defined() ? Variable(shapes.graph->take(result.value())) : Variable());
+  return values;
 }
 
 }  // namespace tapegrad

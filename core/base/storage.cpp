@@ -87,6 +87,13 @@ void TensorStorage::settle() {
   is_deferred_ = false;
 }
 
+RefPtr<TensorStorage> TensorStorage::hand_over() {
+  std::byte* values = data();
+  void* header = pool_allocate(sizeof(TensorStorage));
+  data_.store(nullptr, std::memory_order_relaxed);
+  return RefPtr<TensorStorage>::adopt(new (header) TensorStorage(values, bytes_, device_));
+}
+
 RefPtr<TensorStorage> TensorStorage::wrap(void* data, size_t bytes, Device device,
                                           std::function<void()> release) {
   auto hook = release ? std::make_unique<std::function<void()>>(std::move(release)) : nullptr;

@@ -94,6 +94,10 @@ class alignas(64) TensorStorage final : public Counted {
   void take_memory();
   /// For the recorder: turns a deferred storage into an ordinary one.
   void settle();
+  /// For the recorder: moves the values of a deferred storage, in row-major order, to a new
+  /// ordinary storage, and leaves the deferred one without memory. The memory must not be the
+  /// recorder's.
+  RefPtr<TensorStorage> hand_over();
   /// Counts the owners that are recorded calls, which has_one_owner() ignores.
   void lend(int calls) { lent_.fetch_add(uint32_t(calls), std::memory_order_relaxed); }
   bool has_one_owner() const { return owners() == 1 + lent_.load(std::memory_order_relaxed); }

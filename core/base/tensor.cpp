@@ -56,6 +56,12 @@ Tensor Tensor::from_bytes(std::span<const std::byte> bytes, const Shape& shape, 
   return tensor;
 }
 
+Tensor Tensor::hand_over() const {
+  Tensor values = *this;
+  values.storage_ = storage().hand_over();
+  return values;
+}
+
 Tensor Tensor::with_layout(const StridedLayout& layout) const {
   storage();  // an empty tensor is an error
   Tensor view;

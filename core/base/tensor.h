@@ -130,6 +130,9 @@ class Tensor {
   /// Returns a contiguous tensor of the values on the CPU, for a function that reads them there.
   Tensor on_host(DType dtype, const char* function) const;
 
+  /// For a captured step: returns a tensor with the values of this one, and with its memory, which
+  /// this one no longer has (TensorStorage::hand_over()).
+  Tensor hand_over() const;
   /// Moves the first element. For kernels that are called for one part of their operands after
   /// another.
   void set_offset(int64_t offset) { layout_.offset = offset; }

@@ -57,6 +57,8 @@ class Capture : public StepObserver {
   /// On the CPU: computes values twice that cost more memory than time. To be called before
   /// record().
   void save_memory() { saves_memory_ = true; }
+  /// Returns a result of the last run, given as it was recorded, in memory that no run uses again.
+  virtual Tensor take(const Tensor& result) { return result.clone(); }
   /// Returns the plan of a run in words; empty if there is none.
   virtual std::string explain() const { return {}; }
   /// Registers a function that is called before every run, including the first.

@@ -186,6 +186,15 @@ RecordedCall* RecordedStep::call_to_update(const KernelTable& kernel) {
   return nullptr;
 }
 
+/// A large result keeps its memory, and the next run allocates other memory. Copied are parts of
+/// storages, and storages with further owners, such as another result.
+Tensor RecordedStep::take(const Tensor& result) {
+  const TensorStorage& storage = result.storage();
+  const bool is_handed_over = own_.contains(&storage) && storage.has_memory() &&
+                              storage.bytes() > kSmall && result.is_sole_owner();
+  return is_handed_over ? result.hand_over() : result.clone();
+}
+
 /// Inserts calls that compute some values again before a later use.
 void RecordedStep::insert_repetitions() {
   const std::vector<Repetition> plan =

@@ -34,6 +34,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   void end_op() override { ops_.pop_back(); }
   void on_read(const Tensor& x, const char* function) override;
   int64_t* watch(std::string_view) override { return nullptr; }
+  Tensor take(const Tensor& result) override;
   std::string explain() const override;
 
  private:
