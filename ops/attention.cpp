@@ -6,6 +6,7 @@
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
+#include "ops/arrange.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -30,6 +31,29 @@ Variable causal_mask(int64_t l, int64_t s, Device device) {
   return unsqueeze(arange(l, options), 1) >= arange(s, options);
 }
 
+/// Attention of grouped queries, as that of the views [..., heads of the key, n, l, e] of the query
+/// and [..., heads of the key, 1, s, e] of key and value, which broadcast.
+Variable of_groups(const Variable& query, const Variable& key, const Variable& value,
+                   AttentionOptions options, RandomGenerator& generator, Where where) {
+  constexpr std::string_view kName = "scaled_dot_product_attention";
+  const int64_t heads = query.rank() < 3 ? 0 : query.size(-3),
+                groups = key.rank() < 3 ? 0 : key.size(-3);
+  if (groups < 1 || heads % groups != 0 || value.rank() < 3 || value.size(-3) != groups)
+    fail<ShapeError>(kName,
+                     ": enable_gqa: query [..., heads, l, e], key [..., heads / n, s, e] and value "
+                     "[..., heads / n, s, v] wanted: ",
+                     query.shape(), ", ", key.shape(), ", ", value.shape());
+  const auto grouped = [&](const Variable& x) {
+    return unflatten(x, -3, {groups, heads / groups});
+  };
+  options.enable_gqa = false;
+  if (Variable& mask = options.attn_mask; mask.defined() && mask.rank() > 2)
+    mask = mask.size(-3) == 1 ? unsqueeze(mask, -3) : grouped(mask);
+  const Variable y = scaled_dot_product_attention(grouped(query), unsqueeze(key, -3),
+                                                  unsqueeze(value, -3), options, generator, where);
+  return flatten(y, -4, -3);
+}
+
 }  // namespace
 
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
@@ -51,6 +75,7 @@ Variable scaled_dot_product_attention(const Variable& query, const Variable& key
                      query.shape(), ", ", key.shape(), ", ", value.shape());
   if (options.is_causal && options.attn_mask.defined())
     fail<ArgumentError>(kName, ": is_causal together with attn_mask");
+  if (options.enable_gqa) return of_groups(query, key, value, options, generator, where);
   const double scale = options.scale.value_or(1 / std::sqrt(double(query.size(-1))));
   if (Variable y = attention_in_blocks(query, key, value, options, scale, generator, where);
       y.defined())
@@ -85,14 +110,15 @@ Variable detail::attention_by_ops(const Variable& query, const Variable& key, co
 void catalog_attention(Catalog& catalog) {
   catalog.add(
       "scaled_dot_product_attention(query, key, value, attn_mask?, dropout_p: float = 0.0, "
-      "is_causal: bool = false, scale: float = none)",
+      "is_causal: bool = false, scale: float = none, enable_gqa: bool = false)",
       "softmax(query key^T scale + mask) value", [](const Arguments& a) {
         return scaled_dot_product_attention(
             a[0], a[1], a[2],
             {.attn_mask = a[3],
              .dropout_p = a.real("dropout_p"),
              .is_causal = a.flag("is_causal"),
-             .scale = a.has("scale") ? std::optional(a.real("scale")) : std::nullopt});
+             .scale = a.has("scale") ? std::optional(a.real("scale")) : std::nullopt,
+             .enable_gqa = a.flag("enable_gqa")});
       });
   catalog.add(
       "embedding_bag(input, weight, offsets?, per_sample_weights?, mode: str = mean, "

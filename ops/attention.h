@@ -18,14 +18,17 @@ struct AttentionOptions {
   double dropout_p = 0.0;
   bool is_causal = false;            // query i sees keys 0 ... i; excludes attn_mask
   std::optional<double> scale = {};  // default 1 / sqrt(e)
+  /// Grouped queries (Ainslie et al. 2023): query [..., heads, l, e] has a multiple of the heads of
+  /// key and value, [..., heads / n, s, e]; head i of the query sees head i / n of them.
+  bool enable_gqa = false;
 };
 /// Returns softmax(query key^T scale + mask) value, with shape [..., l, v]. query is [..., l, e],
 /// key [..., s, e] and value [..., s, v]; the leading dimensions broadcast. A query for which a
 /// bool mask hides every key gives 0.
 ///
 /// Usually the [l, s] scores are computed block by block and never stored; the backward pass
-/// computes them again. They are stored if the mask requires a gradient, if leading dimensions
-/// broadcast, or if the GPU has no blockwise kernel for the operands.
+/// computes them again. They are stored if the mask requires a gradient, or if the GPU has no
+/// blockwise kernel for the operands.
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                       const Variable& value, AttentionOptions options = {},
                                       RandomGenerator& generator = default_generator(),

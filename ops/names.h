@@ -313,16 +313,17 @@ inline Variable scaled_dot_product_attention(const Variable& query, const Variab
                                              const Variable& value, const Variable& attn_mask,
                                              double dropout_p, bool is_causal = false,
                                              std::optional<double> scale = {},
+                                             bool enable_gqa = false,
                                              Where where = Where::current()) {
-  return scaled_dot_product_attention(query, key, value,
-                                      AttentionOptions{attn_mask, dropout_p, is_causal, scale},
-                                      default_generator(), where);
+  return scaled_dot_product_attention(
+      query, key, value, AttentionOptions{attn_mask, dropout_p, is_causal, scale, enable_gqa},
+      default_generator(), where);
 }
 template <std::derived_from<Variable> V>
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                       const Variable& value, const V& attn_mask,
                                       Where where = Where::current()) {
-  return scaled_dot_product_attention(query, key, value, attn_mask, 0.0, false, {}, where);
+  return scaled_dot_product_attention(query, key, value, attn_mask, 0.0, false, {}, false, where);
 }
 
 /// normalize(x, {.dim = -1})

@@ -24,6 +24,13 @@ Shape without_last(const Shape& shape, int count) {
   return first;
 }
 
+/// Expands the leading dimensions of x, without copying.
+Variable of_batch(const Variable& x, Shape batch) {
+  batch.push_back(x.size(-2));
+  batch.push_back(x.size(-1));
+  return x.shape() == batch ? x : expand(x, batch);
+}
+
 struct BlockAttention {
   static constexpr std::string_view kName = "scaled_dot_product_attention";
   static constexpr size_t kRequired = 3;  // the mask is optional
@@ -85,20 +92,21 @@ Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
                                      const Variable& value, const AttentionOptions& options,
                                      double scale, RandomGenerator& generator, Where where) {
   const Variable& mask = options.attn_mask;
-  const Shape batch = without_last(query.shape(), 2);
-  const auto has_kernel = [&] {
-    Tensor y, log_sums;  // accepts() does not look at results
-    return kernels::attention.accepts(query.value(), key.value(), value.value(),
-                                      mask.defined() ? mask.value() : Tensor(), options.is_causal,
-                                      scale, options.dropout_p, RandomState(), y, log_sums);
-  };
-  const bool fits = options.dropout_p >= 0 && options.dropout_p < 1 &&
-                    without_last(key.shape(), 2) == batch &&
-                    without_last(value.shape(), 2) == batch && query.numel() > 0 &&
-                    key.numel() > 0 && value.numel() > 0 && has_kernel();
+  const bool fits = options.dropout_p >= 0 && options.dropout_p < 1 && query.numel() > 0 &&
+                    key.numel() > 0 && value.numel() > 0;
   if (!fits || (mask.defined() && (mask.requires_grad() || mask.device() != query.device())))
     return {};
-  Shape of_scores = without_last(query.shape(), 1);
+  constexpr std::string_view kName = BlockAttention::kName;
+  const Shape batch = broadcast(
+      kName, broadcast(kName, without_last(query.shape(), 2), without_last(key.shape(), 2)),
+      without_last(value.shape(), 2));
+  const Variable q = of_batch(query, batch), k = of_batch(key, batch), v = of_batch(value, batch);
+  Tensor y, log_sums;  // accepts() does not look at results
+  if (!kernels::attention.accepts(q.value(), k.value(), v.value(),
+                                  mask.defined() ? mask.value() : Tensor(), options.is_causal,
+                                  scale, options.dropout_p, RandomState(), y, log_sums))
+    return {};
+  Shape of_scores = without_last(q.shape(), 1);
   of_scores.push_back(key.size(-2));
   Variable whole;
   if (mask.defined()) {
@@ -107,8 +115,7 @@ Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
   }
   kernels::ShareDropout dropout{.p = options.dropout_p};
   if (dropout.p > 0) dropout.state = generator.draw(uint64_t(numel(of_scores)));
-  return apply(BlockAttention{options.is_causal, scale, dropout}, where, query, key, value,
-               whole)[0];
+  return apply(BlockAttention{options.is_causal, scale, dropout}, where, q, k, v, whole)[0];
 }
 
 }  // namespace tapegrad

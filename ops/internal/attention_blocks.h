@@ -41,8 +41,8 @@ extern constinit Kernel<void(const Tensor& dy, const Tensor& q, const Tensor& k,
 namespace detail {
 
 /// Returns an empty Variable if blockwise attention is not applicable: there is no kernel that
-/// accepts the operands, the mask requires a gradient, leading dimensions broadcast, an operand has
-/// no elements, or dropout drops everything.
+/// accepts the operands, the mask requires a gradient, an operand has no elements, or dropout drops
+/// everything.
 Variable attention_in_blocks(const Variable& query, const Variable& key, const Variable& value,
                              const AttentionOptions& options, double scale,
                              RandomGenerator& generator, Where where);

@@ -16,6 +16,7 @@
 #include "ops/internal/attention_blocks.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
+#include "ops/rearrange.h"
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
@@ -142,6 +143,46 @@ TEST(Attention, BlocksDropWhatOpsDrop) {
       },
       {small(), small(), small()}, {.order = 2});
   EXPECT_TRUE(result) << result.message;
+}
+
+// Views of fewer heads give the bits of repeated heads, in blocks and with gradients.
+TEST(Attention, HeadsOfGroupsAndBroadcastHeads) {
+  manual_seed(5);
+  const auto heads = [](int64_t count, int64_t length) {
+    return randn({2, count, length, 8}, {.dtype = f64, .requires_grad = true});
+  };
+  const Variable q = heads(6, 130);
+  for (const int64_t groups : {1, 2, 3, 6})
+    for (const int kind : {0, 1, 2, 3}) {
+      const Variable k = heads(groups, 70), v = heads(groups, 70);
+      const std::vector<Variable> inputs{q, k, v};
+      AttentionOptions options{.is_causal = kind == 1};
+      if (kind == 2) options.attn_mask = rand({2, 6, 130, 70}) > 0.2;
+      if (kind == 3) options.attn_mask = randn({2, 1, 130, 70}, {.dtype = f64});
+      const auto repeated = [&](const Variable& x) { return repeat_interleave(x, 6 / groups, 1); };
+      const Variable wanted = scaled_dot_product_attention(q, repeated(k), repeated(v), options);
+      const Variable factor = randn(wanted.shape(), {.dtype = f64});
+      const auto gradients = grad(sum(wanted * factor), inputs);
+      options.enable_gqa = true;
+      std::vector<Variable> results{scaled_dot_product_attention(q, k, v, options)};
+      options.enable_gqa = false;
+      if (groups == 1) results.push_back(scaled_dot_product_attention(q, k, v, options));
+      for (const Variable& y : results) {
+        EXPECT_EQ(y.to_vector<double>(), wanted.to_vector<double>()) << groups << ", " << kind;
+        const auto got = grad(sum(y * factor), inputs);
+        for (size_t i = 0; i < inputs.size(); ++i)
+          EXPECT_LT(max(abs(got[i] - gradients[i])).item(), 1e-12) << groups << ", " << kind;
+      }
+    }
+  const Variable x = randn({4, 2, 1024, 16}, {.requires_grad = true});
+  const Variable key = randn({2, 1024, 16}, {.requires_grad = true});
+  reset_peak_memory();
+  const int64_t before = memory_stats().in_use;
+  sum(scaled_dot_product_attention(x, key, key)).backward();
+  EXPECT_LT(memory_stats().peak - before, 8 * 1024 * 1024 * int64_t(sizeof(float)));  // of scores
+  EXPECT_THROW(scaled_dot_product_attention(q, heads(4, 5), heads(4, 5), {.enable_gqa = true}),
+               ShapeError);
+  EXPECT_THROW(scaled_dot_product_attention(q, heads(4, 5), heads(4, 5)), ShapeError);
 }
 
 TEST(Attention, ScoresAreNotStored) {
