@@ -248,8 +248,8 @@ class Optimizer {
   Optimizer(std::string_view kind, Params params, double lr, double weight_decay,
             std::initializer_list<std::string_view> options = {});
   /// For a class that overrides step(), which reads param_groups() and writes the parameters under
-  /// NoGrad. State kept by the class is not in state_dict(); CustomOptimizer (optim/custom.h) keeps
-  /// state, resumes it, and can be captured.
+  /// NoGrad. State kept by the class is not in state_dict(), unlike that of a CustomOptimizer
+  /// (optim/custom.h).
   explicit Optimizer(Params params, double lr = 1e-3, double weight_decay = 0.0);
   /// Throws ArgumentError for options of a group out of range. Constructors of derived classes call
   /// check_groups(), which calls it for every group.

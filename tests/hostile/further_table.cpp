@@ -317,23 +317,27 @@ void add_optimizer_rows(Table& table) {
     opt.load_state_dict(opt.state_dict());
     opt.kind();
   };
-  table.add("NAdam::NAdam RAdam::RAdam Adamax::Adamax AdamVariant::AdamVariant Optimizer::kind",
-            [step](Variables params, double lr, double beta, double eps) {
-              for (const Variable& p : params)
-                if (!is_small(p)) return;
-              const auto attempt = [&](const auto& make) {
-                try {
-                  step(params, make());
-                } catch (const Error&) {
-                }
-              };
-              using namespace optim;
-              attempt([&] { return NAdam(params, {.lr = lr, .betas = {beta, 0.9}, .eps = eps}); });
-              attempt([&] {
-                return RAdam(params, {.lr = lr, .betas = {0.9, beta}, .weight_decay = eps});
-              });
-              attempt([&] { return Adamax(params, {.lr = lr, .betas = {beta, 0.9}, .eps = eps}); });
-            });
+  table.add(
+      "NAdam::NAdam RAdam::RAdam Adamax::Adamax AdamVariant::AdamVariant Optimizer::kind "
+      "Muon::Muon",
+      [step](Variables params, double lr, double beta, double eps) {
+        for (const Variable& p : params)
+          if (!is_small(p)) return;
+        const auto attempt = [&](const auto& make) {
+          try {
+            step(params, make());
+          } catch (const Error&) {
+          }
+        };
+        using namespace optim;
+        attempt([&] { return NAdam(params, {.lr = lr, .betas = {beta, 0.9}, .eps = eps}); });
+        attempt([&] {
+          return RAdam(params, {.lr = lr, .betas = {0.9, beta}, .weight_decay = eps});
+        });
+        attempt([&] { return Adamax(params, {.lr = lr, .betas = {beta, 0.9}, .eps = eps}); });
+        attempt(
+            [&] { return Muon(params, {.lr = lr, .momentum = beta, .eps = eps, .ns_steps = 2}); });
+      });
   table.add("LBFGS::LBFGS LBFGS::step LBFGS::state_dict",
             [](Variables params, double lr, int64_t most, double tolerance) {
               for (const Variable& p : params)
