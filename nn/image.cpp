@@ -1,6 +1,15 @@
 #include "nn/image.h"
 
 namespace tapegrad::nn {
+namespace {
+
+InterpolateOptions with_mode(InterpolateOptions options, SampleMode mode) {
+  options.mode = mode;
+  options.align_corners = mode != SampleMode::kNearest;
+  return options;
+}
+
+}  // namespace
 
 Padding::Padding(int64_t all) : amounts{all} {}
 Padding::Padding(std::initializer_list<int64_t> amounts) : amounts(amounts) {}
@@ -13,6 +22,10 @@ std::vector<int64_t> Padding::of_dims(int dims) const {
 }
 
 Upsample::Upsample(InterpolateOptions options) : Function(std::move(options)) {}
+UpsamplingNearest2d::UpsamplingNearest2d(InterpolateOptions options)
+    : Function(with_mode(std::move(options), SampleMode::kNearest)) {}
+UpsamplingBilinear2d::UpsamplingBilinear2d(InterpolateOptions options)
+    : Function(with_mode(std::move(options), SampleMode::kLinear)) {}
 PixelShuffle::PixelShuffle(int64_t upscale_factor) : Function(upscale_factor) {}
 PixelUnshuffle::PixelUnshuffle(int64_t downscale_factor) : Function(downscale_factor) {}
 ChannelShuffle::ChannelShuffle(int64_t groups) : Function(groups) {}
@@ -21,7 +34,9 @@ Fold::Fold(Size2d output_size, UnfoldOptions options) : Function(output_size, op
 ConstantPad1d::ConstantPad1d(Padding padding, double value) : Pad(std::move(padding), value) {}
 ConstantPad2d::ConstantPad2d(Padding padding, double value) : Pad(std::move(padding), value) {}
 ConstantPad3d::ConstantPad3d(Padding padding, double value) : Pad(std::move(padding), value) {}
+ZeroPad1d::ZeroPad1d(Padding padding) : Pad(std::move(padding)) {}
 ZeroPad2d::ZeroPad2d(Padding padding) : Pad(std::move(padding)) {}
+ZeroPad3d::ZeroPad3d(Padding padding) : Pad(std::move(padding)) {}
 ReflectionPad1d::ReflectionPad1d(Padding padding) : Pad(std::move(padding)) {}
 ReflectionPad2d::ReflectionPad2d(Padding padding) : Pad(std::move(padding)) {}
 ReflectionPad3d::ReflectionPad3d(Padding padding) : Pad(std::move(padding)) {}

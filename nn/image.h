@@ -14,6 +14,14 @@ namespace tapegrad::nn {
 struct Upsample final : Function<Upsample, interpolate, InterpolateOptions> {
   explicit Upsample(InterpolateOptions options);
 };
+/// Upsample by mode "nearest", and by "bilinear" with align_corners, to a size or by a factor.
+struct UpsamplingNearest2d final : Function<UpsamplingNearest2d, interpolate, InterpolateOptions> {
+  explicit UpsamplingNearest2d(InterpolateOptions options);
+};
+struct UpsamplingBilinear2d final
+    : Function<UpsamplingBilinear2d, interpolate, InterpolateOptions> {
+  explicit UpsamplingBilinear2d(InterpolateOptions options);
+};
 
 struct PixelShuffle final : Function<PixelShuffle, pixel_shuffle, int64_t> {
   explicit PixelShuffle(int64_t upscale_factor);
@@ -82,8 +90,14 @@ struct ConstantPad2d final : Pad<ConstantPad2d, 2, PadMode::kConstant> {
 struct ConstantPad3d final : Pad<ConstantPad3d, 3, PadMode::kConstant> {
   ConstantPad3d(Padding padding, double value);
 };
+struct ZeroPad1d final : Pad<ZeroPad1d, 1, PadMode::kConstant> {
+  explicit ZeroPad1d(Padding padding);
+};
 struct ZeroPad2d final : Pad<ZeroPad2d, 2, PadMode::kConstant> {
   explicit ZeroPad2d(Padding padding);
+};
+struct ZeroPad3d final : Pad<ZeroPad3d, 3, PadMode::kConstant> {
+  explicit ZeroPad3d(Padding padding);
 };
 struct ReflectionPad1d final : Pad<ReflectionPad1d, 1, PadMode::kReflect> {
   explicit ReflectionPad1d(Padding padding);

@@ -193,11 +193,16 @@ void add_image_rows(Table& table) {
               use(MaxUnpool2d({.kernel_size = size}), Variable(x), Variable(indices));
             });
   table.leave_out("text of options", "numbers output_size_option pool_options");
-  table.add("Upsample::Upsample", [](const Image& x, double scale, int64_t size) {
-    use(Upsample({.scale_factor = scale}), Variable(x));
-    use(Upsample({.scale_factor = {scale, 2.0}}), Variable(x));
-    use(Upsample({.size = {size, size}}), Variable(x));
-  });
+  table.add(
+      "Upsample::Upsample UpsamplingNearest2d::UpsamplingNearest2d "
+      "UpsamplingBilinear2d::UpsamplingBilinear2d",
+      [](const Image& x, double scale, int64_t size) {
+        use(Upsample({.scale_factor = scale}), Variable(x));
+        use(UpsamplingNearest2d({.scale_factor = scale}), Variable(x));
+        use(UpsamplingBilinear2d({.size = {size, size}}), Variable(x));
+        use(Upsample({.scale_factor = {scale, 2.0}}), Variable(x));
+        use(Upsample({.size = {size, size}}), Variable(x));
+      });
   table.add(
       "PixelShuffle::PixelShuffle PixelUnshuffle::PixelUnshuffle "
       "ChannelShuffle::ChannelShuffle",
@@ -213,11 +218,13 @@ void add_image_rows(Table& table) {
   });
   table.add(
       "Padding::Padding Padding::of_dims Pad::Pad Pad::forward ConstantPad1d::ConstantPad1d "
-      "ConstantPad2d::ConstantPad2d ConstantPad3d::ConstantPad3d ZeroPad2d::ZeroPad2d",
+      "ConstantPad2d::ConstantPad2d ConstantPad3d::ConstantPad3d ZeroPad2d::ZeroPad2d "
+      "ZeroPad1d::ZeroPad1d ZeroPad3d::ZeroPad3d",
       [](const Image& x, int64_t amount, double value) {
         use(ConstantPad1d(amount, value), Variable(x));
         use(ConstantPad2d({amount, -1, 1, 0}, value), Variable(x));
         use(ConstantPad3d(amount, value), Variable(x)), use(ZeroPad2d(amount), Variable(x));
+        use(ZeroPad1d(amount), Variable(x)), use(ZeroPad3d(amount), Variable(x));
       });
   table.add(
       "ReflectionPad1d::ReflectionPad1d ReflectionPad2d::ReflectionPad2d "

@@ -110,6 +110,9 @@ TEST(FunctionLayers, Norms) {
 TEST(FunctionLayers, Images) {
   const Variable x = noise({2, 4, 3, 3}), signal = noise({2, 2, 4});
   expect_layer(Upsample({.scale_factor = 2.0}), x, interpolate(x, {.scale_factor = 2.0}));
+  expect_layer(UpsamplingNearest2d({.size = {7, 9}}), x, interpolate(x, {.size = {7, 9}}));
+  expect_layer(UpsamplingBilinear2d({.scale_factor = 2.0}), x,
+               interpolate(x, {.scale_factor = 2.0, .mode = "bilinear", .align_corners = true}));
   expect_layer(PixelShuffle(2), x, pixel_shuffle(x, 2));
   expect_layer(PixelUnshuffle(3), x, pixel_unshuffle(x, 3));
   expect_layer(ChannelShuffle(2), x, channel_shuffle(x, 2));
@@ -117,6 +120,8 @@ TEST(FunctionLayers, Images) {
   expect_layer(ConstantPad1d(1, 3.5), signal, pad(signal, {1, 1}, 3.5));
   expect_layer(ConstantPad2d({1, 0, 2, 1}, -1), x, pad(x, {1, 0, 2, 1}, -1.0));
   expect_layer(ZeroPad2d({1, 0, -1, 1}), x, pad(x, {1, 0, -1, 1}));
+  expect_layer(ZeroPad1d({1, 2}), x, pad(x, {1, 2}));
+  expect_layer(ZeroPad3d(1), x, pad(x, {1, 1, 1, 1, 1, 1}));
   expect_layer(ReflectionPad1d({1, 2}), signal, pad(signal, {1, 2}, PadMode::kReflect));
   expect_layer(ReflectionPad2d(1), x, pad(x, {1, 1, 1, 1}, PadMode::kReflect));
   expect_layer(ReplicationPad1d(3), signal, pad(signal, {3, 3}, PadMode::kReplicate));
