@@ -271,6 +271,7 @@ const Catalog& catalog() {
     catalog_loss(rows);
     catalog_margin_loss(rows);
     catalog_ctc_loss(rows);
+    catalog_linear_cross_entropy(rows);
     catalog_index(rows);
     catalog_view(rows);
     catalog_image(rows);

@@ -156,6 +156,7 @@ void catalog_norm_composed(Catalog& catalog);
 void catalog_loss(Catalog& catalog);
 void catalog_margin_loss(Catalog& catalog);
 void catalog_ctc_loss(Catalog& catalog);
+void catalog_linear_cross_entropy(Catalog& catalog);
 void catalog_index(Catalog& catalog);
 void catalog_view(Catalog& catalog);
 void catalog_image(Catalog& catalog);

@@ -183,6 +183,46 @@ void pairwise_cases(OpCases& cases) {
                    .tolerance = 16});
 }
 
+/// The class loss of x W^T + b, for inputs x, W, target, b and class weights.
+Reference linear_class_loss(const ClassLoss& loss) {
+  return [of_logits = class_loss(loss)](const std::vector<Array>& in) {
+    const Array &x = in[0], &w = in[1];
+    const int64_t features = w.shape[1], classes = w.shape[0];
+    const int64_t rows = int64_t(x.values.size()) / features;
+    Array z{{rows, classes}, {}};
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < classes; ++c) {
+        double sum = in[3].values.empty() ? 0 : in[3].values[size_t(c)];
+        for (int64_t i = 0; i < features; ++i)
+          sum += x.values[size_t(r * features + i)] * w.values[size_t(c * features + i)];
+        z.values.push_back(sum);
+      }
+    Array target = in[2];
+    target.shape = {rows};
+    Array losses = of_logits({z, target, in[4]});
+    if (losses.shape.rank() > 0) losses.shape = in[2].shape;
+    return losses;
+  };
+}
+
+void linear_class_cases(OpCases& cases) {
+  const Input weights{.shape = {5}, .fill = Fill::kPositive, .grad = false};
+  for (const Shape& front : {Shape{4}, Shape{2, 3}, Shape{}})
+    for (const std::string reduction : {"mean", "sum", "none"})
+      for (const bool all : {false, true}) {
+        Shape x = front;
+        x.push_back(3);
+        cases.push_back(
+            {.op = "linear_cross_entropy",
+             .inputs = {Input{x}, Input{{5, 3}}, ids(front, 5),
+                        all ? std::optional(Input{{5}}) : std::nullopt,
+                        all ? std::optional(weights) : std::nullopt},
+             .attributes = {{"label_smoothing", all ? 0.2 : 0.0}, {"reduction", reduction}},
+             .reference = linear_class_loss({.smoothing = all ? 0.2 : 0.0, .reduction = reduction}),
+             .tolerance = 64});
+      }
+}
+
 void class_cases(OpCases& cases) {
   const Input weight{.shape = {5}, .fill = Fill::kPositive, .grad = false};
   struct Shapes {
@@ -237,6 +277,7 @@ void class_cases(OpCases& cases) {
 void loss_cases(OpCases& cases) {
   pairwise_cases(cases);
   class_cases(cases);
+  linear_class_cases(cases);
 }
 
 }  // namespace tapegrad::testing
