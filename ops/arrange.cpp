@@ -251,12 +251,12 @@ Variable triu_indices(int64_t rows, int64_t columns, int64_t offset) {
 
 Variable vander(const Variable& x, std::optional<int64_t> n, bool increasing, Where where) {
   const CallLine line(where);
-  if (x.rank() != 1) fail<ShapeError>("vander: a vector wanted, not ", x.shape());
-  const int64_t count = n.value_or(x.numel());
+  if (x.rank() == 0) fail<ShapeError>("vander: vectors [..., n] wanted, not a number");
+  const int64_t count = n.value_or(x.size(-1));
   if (count < 0) fail<ArgumentError>("vander: a negative number of columns: ", count);
   Variable exponents = arange(count, {.device = x.device()});
   if (!increasing) exponents = flip(exponents, 0);
-  return pow(unsqueeze(x, 1), exponents.to(x.dtype()));
+  return pow(unsqueeze(x, -1), exponents.to(x.dtype()));
 }
 
 void catalog_arrange(Catalog& catalog) {

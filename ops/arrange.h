@@ -59,7 +59,8 @@ Variable index_copy(const Variable& x, int dim, const Variable& index, const Var
 /// Returns the row and column numbers of the lower or upper triangle of a matrix: int64 [2, n].
 Variable tril_indices(int64_t rows, int64_t columns, int64_t offset = 0);
 Variable triu_indices(int64_t rows, int64_t columns, int64_t offset = 0);
-/// Returns powers x^(n - 1), ..., x, 1 of a vector as columns; in ascending order if `increasing`.
+/// Returns powers x^(n - 1), ..., x, 1 of vectors [..., size] as columns [..., size, n]; in
+/// ascending order if `increasing`. n is the size of the vectors by default.
 Variable vander(const Variable& x, std::optional<int64_t> n = {}, bool increasing = false,
                 Where where = Where::current());
 

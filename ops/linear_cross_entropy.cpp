@@ -139,9 +139,9 @@ bool fits(const Variable& x, const Variable& weight, const Variable& target,
          weight.size(1) == x.size(-1) && x.numel() > 0 && weight.numel() > 0 &&
          (!bias.defined() || (bias.shape() == Shape{weight.size(0)} && bias.dtype() == x.dtype() &&
                               bias.device() == x.device())) &&
-         (!options.weight.defined() || (options.weight.shape() == Shape{weight.size(0)} &&
-                                        options.weight.device() == x.device() &&
-                                        !options.weight.requires_grad())) &&
+         (!options.weight.defined() ||
+          (options.weight.shape() == Shape{weight.size(0)} &&
+           options.weight.device() == x.device() && !options.weight.requires_grad())) &&
          is_integer(target.dtype()) && target.device() == x.device() &&
          options.reduction != Reduction::kNone && options.label_smoothing >= 0 &&
          options.label_smoothing <= 1;

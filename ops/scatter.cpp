@@ -307,7 +307,11 @@ Variable take(const Variable& x, const Variable& index, Where where) {
 Variable take_along_dim(const Variable& x, const Variable& index, std::optional<int> dim,
                         Where where) {
   const ErrorLine line(where);
-  if (!dim) return gather(reshape(x, {x.numel()}, where), 0, flatten(index), where);
+  const auto wrapped = [](const Variable& index, int64_t size) {
+    return tapegrad::where(index < 0, index + size, index);
+  };
+  if (!dim)
+    return gather(reshape(x, {x.numel()}, where), 0, wrapped(flatten(index), x.numel()), where);
   if (x.rank() != index.rank())
     fail<ShapeError>("take_along_dim: an index of ", index.shape(), " for ", x.shape());
   const int along = normalize_dim("take_along_dim", *dim, x.rank());
@@ -316,7 +320,7 @@ Variable take_along_dim(const Variable& x, const Variable& index, std::optional<
   Shape whole = broadcast("take_along_dim", one_x, one_index), which = whole;
   whole[along] = x.shape()[along];
   which[along] = index.shape()[along];
-  return gather(expand(x, whole, where), along, expand(index, which), where);
+  return gather(expand(x, whole, where), along, expand(wrapped(index, whole[along]), which), where);
 }
 
 Variable masked_select(const Variable& x, const Variable& mask, Where where) {
@@ -331,13 +335,14 @@ Variable masked_scatter(const Variable& x, const Variable& mask, const Variable&
                         Where where) {
   const ErrorLine line(where);
   check_mask("masked_scatter", mask);
-  const Variable positions = positions_of(expand(mask, x.shape()), where);
+  const Shape shape = broadcast("masked_scatter", x.shape(), mask.shape());
+  const Variable positions = positions_of(expand(mask, shape), where);
   const int64_t count = positions.numel();
   if (count > source.numel())
     fail<ShapeError>("masked_scatter: ", count, " places for ", source.numel(), " elements");
   const Variable first = narrow(reshape(source, {source.numel()}, where), 0, 0, count, where);
-  return reshape(scatter(reshape(x, {x.numel()}, where), 0, positions, first, where), x.shape(),
-                 where);
+  const Variable whole = reshape(expand(x, shape, where), {numel(shape)}, where);
+  return reshape(scatter(whole, 0, positions, first, where), shape, where);
 }
 
 std::vector<Variable> where(const Variable& condition, Where where) {

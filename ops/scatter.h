@@ -37,14 +37,14 @@ Variable scatter(const Variable& x, int dim, const Variable& index, const Variab
 /// Negative positions count from the end.
 Variable take(const Variable& x, const Variable& index, Where where = Where::current());
 /// Gathers with broadcasting: index and x have equal sizes or size 1 in every dimension except dim.
-/// Without dim both are flattened.
+/// Without dim both are flattened. Negative indices count from the end.
 Variable take_along_dim(const Variable& x, const Variable& index, std::optional<int> dim = {},
                         Where where = Where::current());
 
 /// Returns the elements where mask is true, as a vector in row-major order. x and mask broadcast.
 Variable masked_select(const Variable& x, const Variable& mask, Where where = Where::current());
-/// Replaces elements of x where mask (broadcasts to x) is true by successive elements of source, in
-/// row-major order. Throws ShapeError if source has too few elements.
+/// Replaces elements of x where mask is true by successive elements of source, in row-major order.
+/// x and mask broadcast. Throws ShapeError if source has too few elements.
 Variable masked_scatter(const Variable& x, const Variable& mask, const Variable& source,
                         Where where = Where::current());
 

@@ -12,9 +12,10 @@ namespace tapegrad::optim {
 /// so that rates of AdamW serve; or sqrt(a / b).
 enum class MuonRate { kOriginal, kMatchRmsAdamW, kSpectralUnclamped };
 constexpr auto choice_names(MuonRate) {
-  return std::to_array<ChoiceName<MuonRate>>({{"original", MuonRate::kOriginal},
-                                              {"match_rms_adamw", MuonRate::kMatchRmsAdamW},
-                                              {"spectral_unclamped", MuonRate::kSpectralUnclamped}});
+  return std::to_array<ChoiceName<MuonRate>>(
+      {{"original", MuonRate::kOriginal},
+       {"match_rms_adamw", MuonRate::kMatchRmsAdamW},
+       {"spectral_unclamped", MuonRate::kSpectralUnclamped}});
 }
 struct MuonOptions {
   double lr = 1e-3;

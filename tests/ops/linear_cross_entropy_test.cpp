@@ -56,14 +56,15 @@ TEST(LinearCrossEntropy, IsTheTwoOps) {
     for (const Reduction reduction : {Reduction::kMean, Reduction::kSum, Reduction::kNone})
       for (const double smoothing : {0.0, 0.1}) {
         const Problem p(dtype);
-        const Variable wanted = p.two_ops(
-            {.weight = p.factors, .reduction = reduction, .label_smoothing = smoothing});
+        const Variable wanted =
+            p.two_ops({.weight = p.factors, .reduction = reduction, .label_smoothing = smoothing});
         const Variable got =
             p.one_op({.weight = p.factors, .reduction = reduction, .label_smoothing = smoothing});
         const double tolerance = dtype == f64 ? 1e-11 : 2e-3;  // of sums of 1400 losses
         EXPECT_EQ(got.dtype(), dtype);
         EXPECT_LT(distance(flatten(got), flatten(wanted)), tolerance);
-        const auto dwanted = grad(sum(wanted * 3), p.leaves()), dgot = grad(sum(got * 3), p.leaves());
+        const auto dwanted = grad(sum(wanted * 3), p.leaves()),
+                   dgot = grad(sum(got * 3), p.leaves());
         for (size_t i = 0; i < 3; ++i) EXPECT_LT(distance(dgot[i], dwanted[i]), tolerance) << i;
       }
 }
@@ -83,9 +84,8 @@ TEST(LinearCrossEntropy, HasGradientsOfSecondOrder) {
   const Variable ids = tensor({2, 0, 3}), weights = tensor({0.5, 1.0, 2.0, 1.5}, f64);
   const auto result = gradcheck(
       [&](const std::vector<Variable>& in) {
-        return linear_cross_entropy(in[0], in[1], ids,
-                                    {.linear_bias = in[2], .weight = weights,
-                                     .label_smoothing = 0.1});
+        return linear_cross_entropy(
+            in[0], in[1], ids, {.linear_bias = in[2], .weight = weights, .label_smoothing = 0.1});
       },
       {randn({3, 2}, {.dtype = f64, .requires_grad = true}),
        randn({4, 2}, {.dtype = f64, .requires_grad = true}),
@@ -132,9 +132,9 @@ TEST(LinearCrossEntropy, TheLogitsAreNotStored) {
 
 TEST(LinearCrossEntropy, OtherArgumentsTakeTheTwoOps) {
   const Variable x = randn({6, 3}), weight = randn({4, 3}), shares = softmax(randn({6, 4}), -1);
-  EXPECT_LT(distance(linear_cross_entropy(x, weight, shares),
-                     cross_entropy(linear(x, weight), shares)),
-            1e-6);
+  EXPECT_LT(
+      distance(linear_cross_entropy(x, weight, shares), cross_entropy(linear(x, weight), shares)),
+      1e-6);
   const Variable ids = tensor({0, 1, 2, 3, 0, 1});
   EXPECT_EQ(linear_cross_entropy(x.to(bf16), weight.to(bf16), ids).dtype(), bf16);
   const Autocast autocast(bf16);

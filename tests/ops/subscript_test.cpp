@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "ops/arithmetic.h"
+#include "ops/arrange.h"
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
@@ -263,6 +264,13 @@ TEST(Scatter, Picks) {
   EXPECT_EQ(nonzero(zeros({0, 3})).shape(), (Shape{0, 2}));
   EXPECT_EQ(ints(nonzero(make({0.0, -0.0, std::nan("")}))), (Ints{2}));
   EXPECT_THROW(masked_scatter(x, x > 0, tensor<int64_t>({1, 2})), ShapeError);
+  const Variable rows =
+      masked_scatter(tensor({1, 2}), tensor({1, 0, 0, 1}, {2, 2}) == 1, tensor({7, 8}));
+  EXPECT_EQ(ints(rows), (Ints{7, 2, 1, 8}));
+  EXPECT_EQ(ints(take_along_dim(x, tensor({-1, -3}, {2, 1}), 1)), (Ints{2, 3}));
+  EXPECT_EQ(ints(take_along_dim(x, tensor({-1, 0}))), (Ints{5, 0}));
+  EXPECT_THROW(take_along_dim(x, tensor({-4, 0}, {2, 1}), 1), IndexError);
+  EXPECT_EQ(ints(vander(x)), (Ints{0, 0, 1, 1, 1, 1, 4, 2, 1, 9, 3, 1, 16, 4, 1, 25, 5, 1}));
   EXPECT_THROW(masked_select(x, x), DTypeError);
 }
 
