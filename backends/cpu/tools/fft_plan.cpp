@@ -108,7 +108,8 @@ struct VectorOf {
 template <int R, typename T>
 void run_stage(int64_t parts, int64_t count, const T* twiddle, Signals<T> x, Signals<T> y) {
   for (int64_t p = 0; p < parts; ++p, twiddle += 2 * (R - 1)) {
-    const auto run = [&]<typename V>(int64_t q, V) {
+    // The factors of part 0, the only one of the last stage, are 1.
+    const auto run = [&]<typename V, bool kTurns>(int64_t q, V, std::bool_constant<kTurns>) {
       const T *from_r = x.re + p * count + q, *from_i = x.im + p * count + q;
       T *to_r = y.re + p * R * count + q, *to_i = y.im + p * R * count + q;
       V re[R], im[R];
@@ -120,19 +121,26 @@ void run_stage(int64_t parts, int64_t count, const T* twiddle, Signals<T> x, Sig
       std::memcpy(to_r, &re[0], sizeof(V));
       std::memcpy(to_i, &im[0], sizeof(V));
       unrolled<R - 1>([&](auto k) {
-        const T w_r = twiddle[2 * k()], w_i = twiddle[2 * k() + 1];
-        const V a = re[k() + 1], b = im[k() + 1];
-        const V turned_r = a * w_r - b * w_i, turned_i = a * w_i + b * w_r;
-        std::memcpy(to_r + (k() + 1) * count, &turned_r, sizeof(V));
-        std::memcpy(to_i + (k() + 1) * count, &turned_i, sizeof(V));
+        V a = re[k() + 1], b = im[k() + 1];
+        if constexpr (kTurns) {
+          const T w_r = twiddle[2 * k()], w_i = twiddle[2 * k() + 1];
+          const V turned_r = a * w_r - b * w_i;
+          b = a * w_i + b * w_r;
+          a = turned_r;
+        }
+        std::memcpy(to_r + (k() + 1) * count, &a, sizeof(V));
+        std::memcpy(to_i + (k() + 1) * count, &b, sizeof(V));
       });
     };
-    constexpr int64_t kWhole = kLanes<T>;
-    int64_t q = 0;
-    for (; q + kWhole <= count; q += kWhole) run(q, typename VectorOf<T, kWhole>::Type{});
-    for (; q + kWhole / 4 <= count; q += kWhole / 4)
-      run(q, typename VectorOf<T, kWhole / 4>::Type{});
-    for (; q < count; ++q) run(q, T{});
+    const auto run_all = [&](auto turns) {
+      constexpr int64_t kWhole = kLanes<T>;
+      int64_t q = 0;
+      for (; q + kWhole <= count; q += kWhole) run(q, typename VectorOf<T, kWhole>::Type{}, turns);
+      for (; q + kWhole / 4 <= count; q += kWhole / 4)
+        run(q, typename VectorOf<T, kWhole / 4>::Type{}, turns);
+      for (; q < count; ++q) run(q, T{}, turns);
+    };
+    p == 0 ? run_all(std::false_type()) : run_all(std::true_type());
   }
 }
 
