@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "core/dispatch/kernels.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
@@ -46,28 +45,12 @@ struct Complex {
   }
 };
 
-/// Weights of frequencies: `factor` for those that stand for two, which are all except 0 and, for
-/// even n, n / 2.
-Variable weights_of(const Variable& x, int dim, int64_t n, double factor) {
-  Tensor weights = Tensor::full({n / 2 + 1, 2}, factor, x.dtype(), x.device());
-  const auto set_single = [&](int64_t k) {
-    Tensor pair = weights.with_layout({{2}, {1}, 2 * k});
-    kernels::fill(pair, 1.0);
-  };
-  set_single(0);
-  if (n % 2 == 0) set_single(n / 2);
-  Shape shape = Dims::filled(x.rank(), 1);
-  shape[dim] = n / 2 + 1;
-  shape[x.rank() - 1] = 2;
-  return Variable(weights.with_layout({shape, contiguous_strides(shape), 0}));
-}
-
-Variable to_real(const Variable& x, int dim, int64_t n, double scale);
+Variable to_real(const Variable& x, int dim, int64_t n, double scale, double ends);
 
 struct ToComplex {
   static constexpr std::string_view kName = "rfft";
   int dim;
-  double scale;
+  double scale, ends = 1;
   int64_t n = 0;
 
   Tensor forward(const Tensor& x) {
@@ -76,35 +59,32 @@ struct ToComplex {
     shape[dim] = n / 2 + 1;
     shape.push_back(2);
     Tensor y = x.empty_like(shape), lines = around(y, dim);
-    if (y.numel() > 0) kernels::rfft(around(x, dim), scale, lines);
+    if (y.numel() > 0) kernels::rfft(around(x, dim), scale, ends, lines);
     return y;
   }
-  Variable backward(const Variable& dy) const {
-    return to_real(dy * weights_of(dy, dim, n, 0.5), dim, n, scale);
-  }
+  Variable backward(const Variable& dy) const { return to_real(dy, dim, n, 0.5 * scale, 2 * ends); }
 };
 
 struct ToReal {
   static constexpr std::string_view kName = "irfft";
   int dim;
   int64_t n;
-  double scale;
+  double scale, ends = 1;
 
   Tensor forward(const Tensor& x) const {
     Shape shape;
     for (int i = 0; i + 1 < x.rank(); ++i) shape.push_back(i == dim ? n : x.shape()[i]);
     Tensor y = x.empty_like(shape), lines = around(y, dim);
-    if (y.numel() > 0) kernels::irfft(around(x, dim), scale, lines);
+    if (y.numel() > 0) kernels::irfft(around(x, dim), scale, ends, lines);
     return y;
   }
   Variable backward(const Variable& dy) const {
-    const Variable dx = apply(ToComplex{dim, scale}, Where::current(), dy);
-    return dx * weights_of(dx, dim, n, 2.0);
+    return apply(ToComplex{dim, 2 * scale, 0.5 * ends}, Where::current(), dy);
   }
 };
 
-Variable to_real(const Variable& x, int dim, int64_t n, double scale) {
-  return apply(ToReal{dim, n, scale}, Where::current(), x);
+Variable to_real(const Variable& x, int dim, int64_t n, double scale, double ends) {
+  return apply(ToReal{dim, n, scale, ends}, Where::current(), x);
 }
 
 void require_pairs(std::string_view op, const Variable& x) {

@@ -137,10 +137,12 @@ namespace kernels {
 
 /// Complex to complex. The exponent is positive if inverse.
 extern Kernel<void(const Tensor& x, bool inverse, double scale, Tensor& y)> fft;
-/// Real x to complex y with n / 2 + 1 frequencies.
-extern Kernel<void(const Tensor& x, double scale, Tensor& y)> rfft;
-/// Complex x to real y, with a positive exponent. The size of y tells whether n is even.
-extern Kernel<void(const Tensor& x, double scale, Tensor& y)> irfft;
+/// Real x to complex y with n / 2 + 1 frequencies. The ends, which are frequency 0 and, for even n,
+/// n / 2, are multiplied by `ends` too: they stand for one frequency of n, others for two.
+extern Kernel<void(const Tensor& x, double scale, double ends, Tensor& y)> rfft;
+/// Complex x, whose ends are multiplied by `ends`, to real y, with a positive exponent. The size of
+/// y tells whether n is even.
+extern Kernel<void(const Tensor& x, double scale, double ends, Tensor& y)> irfft;
 
 }  // namespace kernels
 }  // namespace tapegrad

@@ -190,7 +190,7 @@ void complex_transform(const Tensor& x, bool inverse, double scale, Tensor& y) {
 // E[k] + w^k O[k]. An odd number of samples is transformed as complex numbers.
 
 template <typename T>
-void real_transform(const Tensor& x, double scale, Tensor& y) {
+void real_transform(const Tensor& x, double scale, double ends, Tensor& y) {
   const Lines at{x.shape()[0], x.shape()[1], x.shape()[2]};
   const int64_t m = at.n / 2 + 1, half = at.n / 2;
   const Lines result{at.outer, m, at.inner};
@@ -224,7 +224,7 @@ void real_transform(const Tensor& x, double scale, Tensor& y) {
         re = even_r + (odd_r * w_r - odd_i * w_i);
         im = even_i + (odd_r * w_i + odd_i * w_r);
       }
-      if (at_end) im = V(T(0));
+      if (at_end) re = re * V(T(ends)), im = V(T(0));
       return std::pair(re, im);
     });
   };
@@ -254,7 +254,7 @@ void join_halves(const std::complex<T>* roots, int64_t half, int64_t width, Sign
 }
 
 template <typename T>
-void inverse_real_transform(const Tensor& x, double scale, Tensor& y) {
+void inverse_real_transform(const Tensor& x, double scale, double ends, Tensor& y) {
   const Lines at{y.shape()[0], y.shape()[1], y.shape()[2]};
   const int64_t m = at.n / 2 + 1, half = at.n / 2;
   const Lines given{at.outer, m, at.inner};
@@ -266,6 +266,10 @@ void inverse_real_transform(const Tensor& x, double scale, Tensor& y) {
   const auto gather = [&](const Group& group, Signals<T> into) {
     const int64_t width = group.width;
     read_pairs(given, 2, group, m, from, into);
+    for (int64_t i = 0; ends != 1 && i < width; ++i) {
+      into.re[i] *= T(ends);
+      if (even) into.re[half * width + i] *= T(ends);
+    }
     if (even) return join_halves(roots, half, width, into);
     std::fill_n(into.im, width, T(0));
     for (int64_t k = m; k < at.n; ++k)

@@ -29,17 +29,20 @@ struct ComplexByCufft {
 
 struct ToComplexByCufft {
   static constexpr std::string_view kName = "cufft";
-  static bool accepts(const Tensor&, double, Tensor&) { return true; }
-  static bool run(Real, const Tensor& x, double factor, Tensor& y) {
-    return scaled(Kind::kRealToComplex, x, factor, y);
+  static bool accepts(const Tensor&, double, double, Tensor&) { return true; }
+  static bool run(Real, const Tensor& x, double factor, double ends, Tensor& y) {
+    if (ends == 1) return scaled(Kind::kRealToComplex, x, factor, y);
+    if (!cufft::transform(Kind::kRealToComplex, x, y)) return false;
+    scale_spectra(y, x.shape()[1], factor, ends);
+    return true;
   }
 };
 
 struct ToRealByCufft {
   static constexpr std::string_view kName = "cufft";
-  static bool accepts(const Tensor&, double, Tensor&) { return true; }
-  static bool run(Real, const Tensor& x, double factor, Tensor& y) {
-    return cufft::transform(Kind::kComplexToReal, with_real_ends(x, y.shape()[1], factor), y);
+  static bool accepts(const Tensor&, double, double, Tensor&) { return true; }
+  static bool run(Real, const Tensor& x, double factor, double ends, Tensor& y) {
+    return cufft::transform(Kind::kComplexToReal, with_real_ends(x, y.shape()[1], factor, ends), y);
   }
 };
 

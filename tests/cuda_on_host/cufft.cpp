@@ -92,14 +92,14 @@ cufftResult execute(cufftHandle handle, cufftType type, T* x, T* y, int directio
     const Tensor given = gathered(x, plan, plan.in, in, from_real ? 1 : 2);
     Tensor result = Tensor::empty({plan.count, out, to_real ? 1 : 2}, kDTypeOf<T>);
     if (from_real) {
-      kernels::rfft.at(DeviceType::kCpu, kDTypeOf<T>)(given, 1.0, result);
+      kernels::rfft.at(DeviceType::kCpu, kDTypeOf<T>)(given, 1.0, 1.0, result);
     } else if (to_real) {
       for (long long i = 0; i < plan.count; ++i) {
         const T* signal = given.data<T>() + i * in * 2;
         if (signal[1] != 0 || (plan.n % 2 == 0 && signal[plan.n + 1] != 0))
           fail("cuFFT: a half spectrum whose ends are not real");
       }
-      kernels::irfft.at(DeviceType::kCpu, kDTypeOf<T>)(given, 1.0, result);
+      kernels::irfft.at(DeviceType::kCpu, kDTypeOf<T>)(given, 1.0, 1.0, result);
       for (long long i = 0; i < plan.count; ++i)
         for (long long j = 0; j < in; ++j)
           poison(x + 2 * (i * plan.in.distance + j * plan.in.stride), 2 * sizeof(T));
