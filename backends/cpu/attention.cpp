@@ -79,8 +79,16 @@ class Scores {
       }
     }
   }
-  /// Whether a row may see no key. Such a row gives 0; without a bool mask it gives NaN.
-  bool may_see_nothing() const { return mask_ && mask_.dtype() == boolean; }
+  /// Whether a bool mask hides all keys from query i of matrix `head` of the batch. Such a row
+  /// gives 0. A row whose scores are all -infinity for another reason gives NaN.
+  bool hides_all(int64_t head, int64_t i, int64_t keys) const {
+    if (!mask_ || mask_.dtype() != boolean) return false;
+    const int64_t row = mask_.strides()[mask_.rank() - 2], step = mask_.strides()[mask_.rank() - 1];
+    const bool* seen = mask_.data<bool>() + batch_offset(mask_, head) + i * row;
+    for (int64_t c = 0; c < keys; ++c)
+      if (seen[c * step]) return false;
+    return true;
+  }
 
  private:
   const Tensor& mask_;
@@ -194,7 +202,7 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
     }
     T* logs = log_sums.data<T>() + head * s.queries + first;
     for (int64_t r = 0; r < rows; ++r) {
-      const bool nothing = scores.may_see_nothing() && sums[r] == 0;
+      const bool nothing = sums[r] == 0 && scores.hides_all(head, first + r, s.keys);
       const T factor = nothing ? T(0) : 1 / sums[r];
       for (int64_t c = 0; c < s.width; ++c) to[r * s.width + c] *= factor;
       logs[r] = nothing ? std::numeric_limits<T>::infinity() : largest[r] + std::log(sums[r]);

@@ -53,6 +53,15 @@ TEST(Attention, AQueryThatSeesNoKeyGivesZero) {
   EXPECT_EQ(q.grad().to_vector<double>(), Doubles(6, 0));
 }
 
+TEST(Attention, ScoresOfMinusInfinityAreNotAMask) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Variable q = make({1, 1}, {2, 1}), k = make({-infinity, 2}, {2, 1}), v = wave({2, 1});
+  const Variable mask = tensor({1, 0, 1, 1}, {2, 2}) != 0;
+  const Variable y = scaled_dot_product_attention(q, k, v, {.attn_mask = mask});
+  EXPECT_TRUE(std::isnan(y[0].item()));  // the only visible key has the score -infinity
+  EXPECT_EQ(y[1].item(), v[1].item());
+}
+
 TEST(Attention, BroadcastsAndDropsShares) {
   const Variable q = wave({2, 3, 4, 5}), k = wave({6, 5}), v = wave({6, 2});
   EXPECT_EQ(scaled_dot_product_attention(q, k, v).shape(), (Shape{2, 3, 4, 2}));
