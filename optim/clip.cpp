@@ -8,6 +8,7 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/internal/many_gradients.h"
+#include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "optim/internal/gradient_runs.h"
@@ -95,7 +96,13 @@ GradientNorm detail::clip_grad_norm(const std::vector<Variable>& params, double 
       kernels::scale_gradients(run.dense, scale.value());
       run.write_back();
     } else {
-      for (Variable grad : run.grads) mul_(grad, scale.to(grad.device()));
+      for (Variable grad : run.grads) {
+        const Variable factor = scale.to(grad.device());
+        if (grad.rank() == 0)  // the product of two numbers has the dtype of the factor
+          copy_(grad, grad * factor);
+        else
+          mul_(grad, factor);
+      }
     }
   }
   return waits ? GradientNorm(size) : GradientNorm(total);

@@ -219,6 +219,16 @@ TEST(Clip, ByNorm) {
   EXPECT_EQ(b.grad().to_vector<double>()[1], 4.0);
 }
 
+TEST(Clip, GradientsWithoutDimensions) {
+  for (const DType dtype : {f32, f64, f16, bf16}) {
+    const Variable a = tensor(0.0).to(dtype).detach().requires_grad_();
+    a.backward(tensor(12.0).to(dtype));
+    EXPECT_EQ(clip_grad_norm_({a}, 3.0), 12.0);
+    EXPECT_EQ(a.grad().dtype(), dtype);
+    EXPECT_NEAR(a.grad().item(), 3.0, dtype == bf16 ? 0.02 : 2e-3);
+  }
+}
+
 TEST(Clip, ByValue) {
   const Variable a = parameter();
   a.backward(tensor({-3.0, 0.5, 2.0}, {.dtype = f64}));
