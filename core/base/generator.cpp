@@ -46,7 +46,8 @@ void RandomGenerator::set_state(RandomState state) {
       return now.seed == state.seed && now.offset == state.offset;
     };
     // Setting the state that the generator has changes nothing, as long as a step begins there.
-    if (is_here())
+    // Only the default generator is sure to exist when a later step asks.
+    if (this == &default_generator() && is_here())
       step->on_setting(is_here);
     else
       step->on_host_change("sets the seed of a generator");

@@ -73,7 +73,7 @@ struct BlockAttention {
     const AttentionOptions options{
         .attn_mask = mask ? mask() : Variable(), .dropout_p = dropout.p, .is_causal = causal};
     RandomGenerator generator;
-    generator.set_state(dropout.state);
+    if (dropout.p > 0) generator.set_state(dropout.state);  // ends the recording of a step
     auto products = vjp(
                         [&](const std::vector<Variable>& xs) -> std::vector<Variable> {
                           return {attention_by_ops(xs[0], xs[1], xs[2], options, scale, generator)};

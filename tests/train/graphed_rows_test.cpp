@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "core/autograd/functional.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/complex.h"
@@ -91,6 +92,18 @@ TEST(SegmentOfRows, MasksOfAttentionAreRepeated) {
                        {randn({3, 2, rows, 128}), randn({rows, 128}), randn({3, 128})},
                        "in 1 segments");
   }
+}
+
+TEST(GraphedStep, RecordsAGradientPenaltyThroughAttention) {
+  expect_same_bits(
+      [](GraphedStep::Inputs in) -> Variables {
+        const Variable q = leaf(in[0]);
+        const Variable y = sum(square(scaled_dot_product_attention(q, in[1], in[2])));
+        const Variable slope = grad(y, Variables{q}, {}, {.create_graph = true})[0];
+        sum(square(slope)).backward();
+        return {y, slope.detach(), q.grad()};
+      },
+      {randn({2, 5, 4}), randn({2, 7, 4}), randn({2, 7, 3})});
 }
 
 TEST(SegmentOfRows, NormsJoinWhatIsAroundThem) {

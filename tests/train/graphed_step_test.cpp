@@ -134,6 +134,14 @@ TEST(GraphedStep, SaysWhyItIsNotGraphed) {
                       },
                       {difference, difference, difference}),
                   "sets the seed");
+  expect_contains(reason_of(
+                      [] {
+                        RandomGenerator own;  // a later step could not ask it for its state
+                        own.manual_seed(0);
+                        return ones({});
+                      },
+                      {1, 1, 1}),
+                  "sets the seed");
 }
 
 TEST(GraphedStep, NumbersOfTheHostKeepTheirValues) {
