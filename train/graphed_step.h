@@ -36,8 +36,8 @@
 //     printing, nonzero() and other ops whose result size depends on values; it makes tensors from
 //     values of the host, or updates a weight average or a metric. On a GPU, also if it waits for
 //     the device in another way or copies values from the CPU
-//   - the function sets a seed, a learning rate or a weight decay, steps a scheduler, or registers
-//     a hook of a leaf or of a module
+//   - the function sets a seed, draws from a generator that it makes, sets a learning rate or a
+//     weight decay, steps a scheduler, or registers a hook of a leaf or of a module
 //   - the function reads a tensor and then replaces it (h = f(h)); use copy_(h, f(h))
 //   - a RunLedger or an AnomalyMode sees the result of every op; later steps are recorded
 //   - on a GPU: TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set

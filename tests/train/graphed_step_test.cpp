@@ -142,6 +142,15 @@ TEST(GraphedStep, SaysWhyItIsNotGraphed) {
                       },
                       {1, 1, 1}),
                   "sets the seed");
+  RandomGenerator seven(7);
+  const double drawn = rand({}, {}, seven).item();
+  expect_contains(reason_of(
+                      [] {
+                        RandomGenerator own(7);
+                        return rand({}, {}, own);
+                      },
+                      {drawn, drawn, drawn}),
+                  "makes a generator");
 }
 
 TEST(GraphedStep, NumbersOfTheHostKeepTheirValues) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +20,15 @@ namespace {
 
 using CurrentStep = detail::Set<&detail::Context::step_observer>;
 constexpr size_t kAlign = 16;
+
+/// The frame of record() on this thread. The stack grows towards lower addresses.
+constinit thread_local uintptr_t recording_frame = 0;
+
+/// Whether an object is a local variable of the function that is being recorded.
+[[gnu::noinline]] bool is_local(const void* object) {
+  const auto at = reinterpret_cast<uintptr_t>(object);
+  return at < recording_frame && at > reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+}
 
 Leaf& leaf_of(const RefPtr<TapeNode>& node) { return static_cast<Leaf&>(*node); }
 
@@ -54,6 +64,7 @@ void Capture::record(const std::function<void()>& fn) {
   if (current() != nullptr)
     fail<ArgumentError>("GraphedStep: another one is recorded by this thread");
   const CurrentStep step(this);
+  recording_frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   begin();
   recording_ = true;
   const absl::Cleanup leave = [this] { this->leave(); };
@@ -175,8 +186,11 @@ void Capture::on_draw(RandomGenerator& generator, RandomState state, uint64_t co
   const bool is_second = std::any_of(draws_.begin(), draws_.end(), [&](const Draws& draws) {
     return draws.generator != &generator && draws.start.seed == state.seed;
   });
-  if (is_reseeded || is_second) {
-    give_up(is_second ? "two generators have one seed" : "the step sets the seed of a generator");
+  const bool ends = is_local(&generator);  // a replay could not ask it
+  if (is_reseeded || is_second || ends) {
+    give_up(ends        ? "the step makes a generator"
+            : is_second ? "two generators have one seed"
+                        : "the step sets the seed of a generator");
     return generator.set_state({state.seed, state.offset + counters});  // this draw is made without
                                                                         // recording
   }
