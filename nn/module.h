@@ -144,6 +144,7 @@ class Module {
   void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const;
+  bool training() const { return is_training(); }
 
   /// Registers a hook that runs for every call through any handle; a clone() has no hooks. Hooks
   /// see the arguments that are Variables, and results that are a Variable or a vector or tuple of
@@ -581,8 +582,10 @@ requires(!std::is_lvalue_reference_v<M>) M operator|(M&& model, Device device) {
   return std::move(model);
 }
 
-/// The functions of ops/ by PyTorch's name: nn::functional::relu.
-namespace functional = ::tapegrad;
+/// The functions of ops/ by PyTorch's name: nn::functional::relu. ops/names.h has more.
+namespace functional {
+using namespace ::tapegrad;
+}
 
 /// Prints the modules with their options, indented by depth.
 std::ostream& operator<<(std::ostream& out, const Module& module);

@@ -66,6 +66,14 @@ Variable div(Operand a, Operand b);
 /// Divides and rounds: "floor" downwards, "trunc" towards zero. Integers stay integers. No
 /// gradient.
 Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode);
+struct DivOptions {
+  ByName by_name = {};
+  std::string_view rounding_mode = {};  // "trunc" or "floor"; default: true division
+};
+/// div(a, b, {.rounding_mode = "floor"})
+inline Variable div(const Operand& a, const Operand& b, DivOptions options) {
+  return options.rounding_mode.empty() ? div(a, b) : div(a, b, options.rounding_mode);
+}
 /// Returns a to the power b. 0^0 is 1, and its gradient with respect to a is 0; the gradient with
 /// respect to b is 0 wherever a = 0. Integer powers are integers and wrap around. A negative
 /// integer exponent truncates 1 / a^-b towards zero (0^-1 gives 0) if it is an element of a tensor,

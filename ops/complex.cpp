@@ -93,12 +93,12 @@ bool in_one_pass(const Variable& a, const Variable& b) {
 
 }  // namespace
 
-Variable complex(const Variable& re, const Variable& im, Where where) {
+ComplexPairs complex(const Variable& re, const Variable& im, Where where) {
   const CallLine line(where);
   return joined(re, im);
 }
 
-Variable polar(const Variable& magnitude, const Variable& phase, Where where) {
+ComplexPairs polar(const Variable& magnitude, const Variable& phase, Where where) {
   const CallLine line(where);
   return joined(magnitude * cos(phase), magnitude * sin(phase));
 }
@@ -123,7 +123,7 @@ Variable view_as_complex(const Variable& x, Where where) {
   return checked("view_as_complex", x);
 }
 
-Variable conj(const Variable& z, Where where) {
+ComplexPairs conj(const Variable& z, Where where) {
   const CallLine line(where);
   return joined(part("conj", z, 0), -part("conj", z, 1));
 }
@@ -138,7 +138,7 @@ Variable angle(const Variable& z, Where where) {
   return atan2(part("angle", z, 1), part("angle", z, 0));
 }
 
-Variable complex_mul(const Variable& a, const Variable& b, Where where) {
+ComplexPairs complex_mul(const Variable& a, const Variable& b, Where where) {
   const CallLine line(where);
   if (const auto dtype = narrow_dtype("complex_mul", a, b))
     return complex_mul(a.to(f32), b.to(f32), where).to(*dtype);
@@ -149,7 +149,7 @@ Variable complex_mul(const Variable& a, const Variable& b, Where where) {
   return joined(x * u - y * v, x * v + y * u);
 }
 
-Variable complex_div(const Variable& a, const Variable& b, Where where) {
+ComplexPairs complex_div(const Variable& a, const Variable& b, Where where) {
   const CallLine line(where);
   if (const auto narrow = narrow_dtype("complex_div", a, b))
     return complex_div(a.to(f32), b.to(f32), where).to(*narrow);
@@ -162,5 +162,15 @@ Variable complex_div(const Variable& a, const Variable& b, Where where) {
   const Variable s = ldexp(u, shift), t = ldexp(v, shift), square = s * s + t * t;
   return joined(ldexp((x * s + y * t) / square, shift), ldexp((y * s - x * t) / square, shift));
 }
+
+Variable ComplexPairs::abs(Where where) const { return complex_abs(*this, where); }
+Variable ComplexPairs::angle(Where where) const { return tapegrad::angle(*this, where); }
+Variable ComplexPairs::real(Where where) const { return tapegrad::real(*this, where); }
+Variable ComplexPairs::imag(Where where) const { return tapegrad::imag(*this, where); }
+ComplexPairs ComplexPairs::conj(Where where) const { return tapegrad::conj(*this, where); }
+ComplexPairs ComplexPairs::times(const ComplexPairs& other) const {
+  return complex_mul(*this, other, Where());
+}
+Variable abs(const ComplexPairs& z, Where where) { return complex_abs(z, where); }
 
 }  // namespace tapegrad

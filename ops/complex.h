@@ -11,13 +11,15 @@
 #pragma once
 
 #include "core/tape/variable.h"
+#include "ops/complex_pairs.h"
 
 namespace tapegrad {
 
 /// re + i im, of real tensors that broadcast against each other. Returns [..., 2].
-Variable complex(const Variable& re, const Variable& im, Where where = Where::current());
+ComplexPairs complex(const Variable& re, const Variable& im, Where where = Where::current());
 /// magnitude (cos(phase) + i sin(phase)). Returns [..., 2].
-Variable polar(const Variable& magnitude, const Variable& phase, Where where = Where::current());
+ComplexPairs polar(const Variable& magnitude, const Variable& phase,
+                   Where where = Where::current());
 
 /// The real part of z, a view.
 Variable real(const Variable& z, Where where = Where::current());
@@ -29,14 +31,14 @@ Variable view_as_real(const Variable& z, Where where = Where::current());
 Variable view_as_complex(const Variable& x, Where where = Where::current());
 
 /// The conjugate, re - i im.
-Variable conj(const Variable& z, Where where = Where::current());
+ComplexPairs conj(const Variable& z, Where where = Where::current());
 /// sqrt(re^2 + im^2); the gradient at 0 is 0.
 Variable complex_abs(const Variable& z, Where where = Where::current());
 /// atan2(im, re), in (-pi, pi].
 Variable angle(const Variable& z, Where where = Where::current());
 /// The complex product; all dimensions but the last broadcast.
-Variable complex_mul(const Variable& a, const Variable& b, Where where = Where::current());
+ComplexPairs complex_mul(const Variable& a, const Variable& b, Where where = Where::current());
 /// The complex quotient, a conj(b) / |b|^2; all dimensions but the last broadcast.
-Variable complex_div(const Variable& a, const Variable& b, Where where = Where::current());
+ComplexPairs complex_div(const Variable& a, const Variable& b, Where where = Where::current());
 
 }  // namespace tapegrad

@@ -109,4 +109,21 @@ inline Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_
   return fold(columns, output_size, {{}, kernel_size, dilation, padding, stride}, where);
 }
 
+namespace nn::functional {
+using namespace ::tapegrad;
+/// Image patches as columns, as nn::Unfold; unfold(x, dim, size, step) of tapegrad is PyTorch's
+/// method x.unfold(dim, size, step).
+inline Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 1,
+                       Size2d padding = 0, Size2d stride = 1, Where where = Where::current()) {
+  return tapegrad::unfold(x, UnfoldOptions{{}, kernel_size, dilation, padding, stride}, where);
+}
+inline Variable unfold(const Variable& x, Size2d kernel_size, UnfoldOptions options,
+                       Where where = Where::current()) {
+  return tapegrad::unfold(x, kernel_size, options, where);
+}
+inline Variable unfold(const Variable& x, UnfoldOptions options, Where where = Where::current()) {
+  return tapegrad::unfold(x, options, where);
+}
+}  // namespace nn::functional
+
 }  // namespace tapegrad

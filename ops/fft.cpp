@@ -162,14 +162,14 @@ Variable rolled(const Variable& x, const Dims& dims, bool up, Where where) {
 
 }  // namespace
 
-Variable fft(const Variable& x, Options options, Where where) {
+ComplexPairs fft(const Variable& x, Options options, Where where) {
   return complex_transform("fft.fft", x, options, /*inverse=*/false, where);
 }
-Variable ifft(const Variable& x, Options options, Where where) {
+ComplexPairs ifft(const Variable& x, Options options, Where where) {
   return complex_transform("fft.ifft", x, options, /*inverse=*/true, where);
 }
 
-Variable rfft(const Variable& input, Options options, Where where) {
+ComplexPairs rfft(const Variable& input, Options options, Where where) {
   constexpr std::string_view kName = "fft.rfft";
   const CallLine line(where);
   const Variable x = checked(kName, input, /*is_complex=*/false);
@@ -190,21 +190,21 @@ Variable irfft(const Variable& input, Options options, Where where) {
   return apply(ToReal{dim, n, scale_of(options.norm, n, /*inverse=*/true)}, where, sized);
 }
 
-Variable fft2(const Variable& x, Options2d options, Where where) {
+ComplexPairs fft2(const Variable& x, Options2d options, Where where) {
   const CallLine line(where);
   Variable y = x;
   for (const Options& axis : Axes("fft.fft2", x, options, /*is_complex=*/true).each)
     y = fft(y, axis);
   return y;
 }
-Variable ifft2(const Variable& x, Options2d options, Where where) {
+ComplexPairs ifft2(const Variable& x, Options2d options, Where where) {
   const CallLine line(where);
   Variable y = x;
   for (const Options& axis : Axes("fft.ifft2", x, options, /*is_complex=*/true).each)
     y = ifft(y, axis);
   return y;
 }
-Variable rfft2(const Variable& x, Options2d options, Where where) {
+ComplexPairs rfft2(const Variable& x, Options2d options, Where where) {
   const CallLine line(where);
   std::vector<Options> axes = Axes("fft.rfft2", x, options, /*is_complex=*/false).each;
   Variable y = rfft(x, axes.back());
@@ -235,13 +235,13 @@ Options2d plane_of(const Variable& x, const OptionsNd& options, bool is_complex)
 
 }  // namespace
 
-Variable fftn(const Variable& x, OptionsNd options, Where where) {
+ComplexPairs fftn(const Variable& x, OptionsNd options, Where where) {
   return fft2(x, plane_of(x, options, /*is_complex=*/true), where);
 }
-Variable ifftn(const Variable& x, OptionsNd options, Where where) {
+ComplexPairs ifftn(const Variable& x, OptionsNd options, Where where) {
   return ifft2(x, plane_of(x, options, /*is_complex=*/true), where);
 }
-Variable rfftn(const Variable& x, OptionsNd options, Where where) {
+ComplexPairs rfftn(const Variable& x, OptionsNd options, Where where) {
   return rfft2(x, plane_of(x, options, /*is_complex=*/false), where);
 }
 Variable irfftn(const Variable& x, OptionsNd options, Where where) {
@@ -281,35 +281,37 @@ void catalog_fft(Catalog& catalog) {
   catalog.add(
       "fft.fft(input, n: int = none, dim: int = -1, norm: str = backward)",
       "sum of x[j] exp(-2 pi i j k / n), of pairs",
-      [](A a) { return fft::fft(a[0], line_options(a)); }, kPairs);
+      [](A a) -> Variable { return fft::fft(a[0], line_options(a)); }, kPairs);
   catalog.add(
       "fft.ifft(input, n: int = none, dim: int = -1, norm: str = backward)",
       "sum of x[j] exp(2 pi i j k / n) / n, of pairs",
-      [](A a) { return fft::ifft(a[0], line_options(a)); }, kPairs);
+      [](A a) -> Variable { return fft::ifft(a[0], line_options(a)); }, kPairs);
   catalog.add("fft.rfft(input, n: int = none, dim: int = -1, norm: str = backward)",
               "fft of reals, its n / 2 + 1 first frequencies",
-              [](A a) { return fft::rfft(a[0], line_options(a)); });
+              [](A a) -> Variable { return fft::rfft(a[0], line_options(a)); });
   catalog.add(
       "fft.irfft(input, n: int = none, dim: int = -1, norm: str = backward)",
-      "n reals of n / 2 + 1 frequencies", [](A a) { return fft::irfft(a[0], line_options(a)); },
-      kPairs);
+      "n reals of n / 2 + 1 frequencies",
+      [](A a) -> Variable { return fft::irfft(a[0], line_options(a)); }, kPairs);
   catalog.add(
       "fft.fft2(input, s: ints = none, dim: ints = [-2, -1], norm: str = backward)",
-      "fft over two dimensions", [](A a) { return fft::fft2(a[0], plane_options(a)); }, kPairs);
+      "fft over two dimensions", [](A a) -> Variable { return fft::fft2(a[0], plane_options(a)); },
+      kPairs);
   catalog.add(
       "fft.ifft2(input, s: ints = none, dim: ints = [-2, -1], norm: str = backward)",
-      "ifft over two dimensions", [](A a) { return fft::ifft2(a[0], plane_options(a)); }, kPairs);
+      "ifft over two dimensions",
+      [](A a) -> Variable { return fft::ifft2(a[0], plane_options(a)); }, kPairs);
   catalog.add("fft.rfft2(input, s: ints = none, dim: ints = [-2, -1], norm: str = backward)",
               "rfft over the last dimension, then fft",
-              [](A a) { return fft::rfft2(a[0], plane_options(a)); });
+              [](A a) -> Variable { return fft::rfft2(a[0], plane_options(a)); });
   catalog.add(
       "fft.irfft2(input, s: ints = none, dim: ints = [-2, -1], norm: str = backward)",
       "ifft, then irfft over the last dimension",
-      [](A a) { return fft::irfft2(a[0], plane_options(a)); }, kPairs);
+      [](A a) -> Variable { return fft::irfft2(a[0], plane_options(a)); }, kPairs);
   catalog.add("fft.fftshift(input, dim: ints = none)", "rolled by size / 2, rounded down",
-              [](A a) { return fft::fftshift(a[0], shift_dims(a)); });
+              [](A a) -> Variable { return fft::fftshift(a[0], shift_dims(a)); });
   catalog.add("fft.ifftshift(input, dim: ints = none)", "rolled by size / 2, rounded up",
-              [](A a) { return fft::ifftshift(a[0], shift_dims(a)); });
+              [](A a) -> Variable { return fft::ifftshift(a[0], shift_dims(a)); });
 }
 
 }  // namespace tapegrad

@@ -18,6 +18,7 @@
 #include "core/base/choice.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
+#include "ops/complex_pairs.h"
 
 namespace tapegrad {
 
@@ -42,12 +43,12 @@ struct Options {
 
 /// Computes the forward transform of complex numbers: y[k] = sum over j of x[j] exp(-2 pi i j k /
 /// n).
-Variable fft(const Variable& x, Options options = {}, Where where = Where::current());
+ComplexPairs fft(const Variable& x, Options options = {}, Where where = Where::current());
 /// Computes the inverse of fft with the same norm: the exponent is +2 pi i j k / n.
-Variable ifft(const Variable& x, Options options = {}, Where where = Where::current());
+ComplexPairs ifft(const Variable& x, Options options = {}, Where where = Where::current());
 /// Computes the forward transform of real numbers. Returns the n / 2 + 1 frequencies k <= n / 2;
 /// the remaining ones are their complex conjugates.
-Variable rfft(const Variable& x, Options options = {}, Where where = Where::current());
+ComplexPairs rfft(const Variable& x, Options options = {}, Where where = Where::current());
 /// Computes the inverse of rfft. Returns n real numbers; by default n = 2 (m - 1) for m
 /// frequencies. The imaginary parts at frequency 0, and at frequency n / 2 if n is even, are
 /// ignored.
@@ -55,18 +56,18 @@ Variable irfft(const Variable& x, Options options = {}, Where where = Where::cur
 
 /// fft(x, 64, -1): length and dimension by position, as for the three others.
 template <std::integral N>
-Variable fft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
-             Where where = Where::current()) {
+ComplexPairs fft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+                 Where where = Where::current()) {
   return fft(x, Options{int64_t(n), dim, norm}, where);
 }
 template <std::integral N>
-Variable ifft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
-              Where where = Where::current()) {
+ComplexPairs ifft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+                  Where where = Where::current()) {
   return ifft(x, Options{int64_t(n), dim, norm}, where);
 }
 template <std::integral N>
-Variable rfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
-              Where where = Where::current()) {
+ComplexPairs rfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+                  Where where = Where::current()) {
   return rfft(x, Options{int64_t(n), dim, norm}, where);
 }
 template <std::integral N>
@@ -83,9 +84,9 @@ struct Options2d {
 };
 /// Transforms over several dimensions, two by default; each may be named once. fftn, ifftn, rfftn
 /// and irfftn transform all dimensions by default, or as many last ones as s has lengths.
-Variable fft2(const Variable& x, Options2d options = {}, Where where = Where::current());
-Variable ifft2(const Variable& x, Options2d options = {}, Where where = Where::current());
-Variable rfft2(const Variable& x, Options2d options = {}, Where where = Where::current());
+ComplexPairs fft2(const Variable& x, Options2d options = {}, Where where = Where::current());
+ComplexPairs ifft2(const Variable& x, Options2d options = {}, Where where = Where::current());
+ComplexPairs rfft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 Variable irfft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 
 struct OptionsNd {
@@ -93,26 +94,26 @@ struct OptionsNd {
   Dims s = {}, dim = {};
   Choice<Norm> norm = Norm::kBackward;
 };
-Variable fftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
-Variable ifftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
-Variable rfftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
+ComplexPairs fftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
+ComplexPairs ifftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
+ComplexPairs rfftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
 Variable irfftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
 
 // fft2(x, {64, 64}), rfft2(x, {64, 64}, {1, 2}): lengths and dimensions by position. As templates
 // they are second to the functions above, which g++ 12 finds ambiguous for {.s = {64, 64}}.
 template <std::convertible_to<Dims> D = Dims>
-Variable fft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
-              Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
+ComplexPairs fft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
+                  Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
   return fft2(x, Options2d{.s = s, .dim = dim, .norm = norm}, where);
 }
 template <std::convertible_to<Dims> D = Dims>
-Variable ifft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
-               Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
+ComplexPairs ifft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
+                   Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
   return ifft2(x, Options2d{.s = s, .dim = dim, .norm = norm}, where);
 }
 template <std::convertible_to<Dims> D = Dims>
-Variable rfft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
-               Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
+ComplexPairs rfft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
+                   Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
   return rfft2(x, Options2d{.s = s, .dim = dim, .norm = norm}, where);
 }
 template <std::convertible_to<Dims> D = Dims>

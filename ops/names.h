@@ -271,9 +271,10 @@ class GradientTape {
       "type loss.backward() or grad(loss, x): every op is recorded, without a tape object");
 };
 
-namespace nn {
-namespace functional = ::tapegrad;  // nn::functional::relu is tapegrad::relu
-}
+// nn::functional::relu is tapegrad::relu.
+namespace nn::functional {
+using namespace ::tapegrad;
+}  // namespace nn::functional
 
 template <typename T>
 Variable as_tensor(const std::vector<T>& values) {
@@ -340,9 +341,15 @@ namespace linalg {
 inline Variable norm(const Variable& x, Where where = Where::current()) {
   return tapegrad::norm(x, 2.0, where);
 }
+/// With an order, the norm of a matrix or of a vector: of two dimensions, or of one.
 inline Variable norm(const Variable& x, double ord, const Dims& dims, bool keepdim = false,
                      Where where = Where::current()) {
-  return vector_norm(x, ord, dims, keepdim, where);
+  return dims.size() == 2 ? matrix_norm(x, ord, dims, keepdim, where)
+                          : vector_norm(x, ord, dims, keepdim, where);
+}
+inline Variable norm(const Variable& x, double ord, Where where = Where::current()) {
+  return x.rank() == 2 ? matrix_norm(x, ord, {-2, -1}, false, where)
+                       : vector_norm(x, ord, {}, false, where);
 }
 using tapegrad::cross, tapegrad::diagonal, tapegrad::matmul;
 }  // namespace linalg

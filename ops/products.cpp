@@ -129,17 +129,20 @@ Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, con
   return reshape(matmul(left, right, where), joined(rows, columns), where);
 }
 
+/// addmm and the like, of which there are overloads.
+using SumOp = Variable(const Variable&, const Variable&, const Variable&, AddOptions, Where);
+
 Variable addmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                Where where) {
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(addmm, where, input, a, b, options);
+    return in_low_precision(static_cast<SumOp*>(addmm), where, input, a, b, options);
   return plus("addmm", input, mm(a, b, where), options, where);
 }
 Variable addmv(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(addmv, where, input, a, b, options);
+    return in_low_precision(static_cast<SumOp*>(addmv), where, input, a, b, options);
   const ErrorLine line(where);
   if (a.rank() != 2 || b.rank() != 1)
     fail<ShapeError>("addmv: a matrix and a vector are wanted: ", a.shape(), " and ", b.shape());
@@ -149,14 +152,14 @@ Variable addr(const Variable& input, const Variable& a, const Variable& b, AddOp
               Where where) {
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(addr, where, input, a, b, options);
+    return in_low_precision(static_cast<SumOp*>(addr), where, input, a, b, options);
   return plus("addr", input, outer(a, b, where), options, where);
 }
 Variable baddbmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                  Where where) {
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(baddbmm, where, input, a, b, options);
+    return in_low_precision(static_cast<SumOp*>(baddbmm), where, input, a, b, options);
   return plus("baddbmm", input, bmm(a, b, where), options, where);
 }
 
@@ -164,7 +167,7 @@ Variable addbmm(const Variable& input, const Variable& a, const Variable& b, Add
                 Where where) {
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(addbmm, where, input, a, b, options);
+    return in_low_precision(static_cast<SumOp*>(addbmm), where, input, a, b, options);
   const Variable product = bmm(a, b, where);
   const Variable total = sum(product, {0}, false, where).to(product.dtype(), where);
   return plus("addbmm", input, total, options, where);

@@ -54,6 +54,35 @@ Variable baddbmm(const Variable& input, const Variable& a, const Variable& b,
 Variable addbmm(const Variable& input, const Variable& a, const Variable& b,
                 AddOptions options = {}, Where where = Where::current());
 
+// PyTorch's order of arguments: addmm(input, a, b, beta, alpha).
+template <typename N>
+concept Factor = std::is_arithmetic_v<N>;
+template <Factor N>
+Variable addmm(const Variable& input, const Variable& a, const Variable& b, N beta,
+               Number alpha = 1, Where where = Where::current()) {
+  return addmm(input, a, b, AddOptions{beta, alpha}, where);
+}
+template <Factor N>
+Variable addmv(const Variable& input, const Variable& a, const Variable& b, N beta,
+               Number alpha = 1, Where where = Where::current()) {
+  return addmv(input, a, b, AddOptions{beta, alpha}, where);
+}
+template <Factor N>
+Variable addr(const Variable& input, const Variable& a, const Variable& b, N beta, Number alpha = 1,
+              Where where = Where::current()) {
+  return addr(input, a, b, AddOptions{beta, alpha}, where);
+}
+template <Factor N>
+Variable baddbmm(const Variable& input, const Variable& a, const Variable& b, N beta,
+                 Number alpha = 1, Where where = Where::current()) {
+  return baddbmm(input, a, b, AddOptions{beta, alpha}, where);
+}
+template <Factor N>
+Variable addbmm(const Variable& input, const Variable& a, const Variable& b, N beta,
+                Number alpha = 1, Where where = Where::current()) {
+  return addbmm(input, a, b, AddOptions{beta, alpha}, where);
+}
+
 /// Returns the product of a matrix [m, n] and a vector [n].
 Variable mv(const Variable& a, const Variable& b, Where where = Where::current());
 /// Sums over the last dimensions of a and b; the product if one of them has rank 0.

@@ -105,6 +105,14 @@ struct Unique {
 
   /// `Variable ids = unique(x);`
   operator const Variable&() const { return values; }
+  // Of the values: unique(x).numel().
+  int64_t numel() const { return values.numel(); }
+  int64_t size(int dim) const { return values.size(dim); }
+  const Shape& sizes() const { return values.shape(); }
+  template <typename T>
+  std::vector<T> to_vector() const {
+    return values.to_vector<T>();
+  }
 };
 /// Returns the distinct values of all elements. Every NaN counts as a distinct value. No gradient.
 Unique unique(const Variable& x, Where where = Where::current());

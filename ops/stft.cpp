@@ -36,7 +36,7 @@ Frames frames_of(std::string_view op, int64_t n_fft, std::optional<int64_t> hop_
 
 }  // namespace
 
-Variable stft(const Variable& x, int64_t n_fft, StftOptions o, Where where) {
+ComplexPairs stft(const Variable& x, int64_t n_fft, StftOptions o, Where where) {
   const CallLine line(where);
   if (x.rank() == 1) return squeeze(stft(unsqueeze(x, 0), n_fft, o), 0);
   if (x.rank() != 2) fail<ShapeError>("stft: [n] or [batch, n] wanted, not ", x.shape());

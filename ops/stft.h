@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "ops/complex_pairs.h"
 #include "ops/image.h"
 
 namespace tapegrad {
@@ -23,16 +24,16 @@ struct StftOptions {
 /// Short-time Fourier transform of real signals [n] or [batch, n]: the rfft of each frame of n_fft
 /// values. Returns [..., n_fft / 2 + 1, frames, 2], pairs of real and imaginary part: norm(y, 2.0,
 /// -1) is the magnitude. A window that is shorter than n_fft is padded with zeros on both sides.
-Variable stft(const Variable& x, int64_t n_fft, StftOptions options = {},
-              Where where = Where::current());
+ComplexPairs stft(const Variable& x, int64_t n_fft, StftOptions options = {},
+                  Where where = Where::current());
 /// PyTorch's options by position. Throws ArgumentError for two-sided and for complex results: the
 /// results are pairs.
 template <std::integral N>
-Variable stft(const Variable& x, int64_t n_fft, N hop_length,
-              std::optional<int64_t> win_length = {}, const Variable& window = {},
-              bool center = true, Choice<PadMode> pad_mode = PadMode::kReflect,
-              bool normalized = false, bool onesided = true, bool return_complex = false,
-              Where where = Where::current()) {
+ComplexPairs stft(const Variable& x, int64_t n_fft, N hop_length,
+                  std::optional<int64_t> win_length = {}, const Variable& window = {},
+                  bool center = true, Choice<PadMode> pad_mode = PadMode::kReflect,
+                  bool normalized = false, bool onesided = true, bool return_complex = false,
+                  Where where = Where::current()) {
   try {
     if (!onesided) fail<ArgumentError>("stft: there are no two-sided results");
     if (return_complex)

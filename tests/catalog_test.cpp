@@ -35,9 +35,9 @@ std::set<std::string> declared_ops(const std::string& header) {
     if (rest.starts_with("inline ")) rest.remove_prefix(7);
     bool is_op = false;
     for (std::string_view type :
-         {"Variable& ", "Variable ", "std::vector<Variable> ", "ValuesIndices ", "MinMax ",
-          "StdMean ", "VarMean ", "Unique ", "Slogdet ", "Qr ", "Svd ", "Eigh ", "LeastSquares ",
-          "Lu ", "LuFactor ", "bool "})
+         {"Variable& ", "Variable ", "ComplexPairs ", "std::vector<Variable> ", "ValuesIndices ",
+          "MinMax ", "StdMean ", "VarMean ", "Unique ", "Slogdet ", "Qr ", "Svd ", "Eigh ",
+          "LeastSquares ", "Lu ", "LuFactor ", "bool "})
       if (!is_op && rest.starts_with(type)) {
         rest.remove_prefix(type.size());
         is_op = true;

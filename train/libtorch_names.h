@@ -32,6 +32,7 @@
 #include "nn/norm.h"
 #include "nn/recurrent.h"
 #include "nn/transformer.h"
+#include "ops/conv_positional.h"
 #include "ops/create.h"
 #include "ops/distance.h"
 #include "ops/loss.h"
@@ -191,6 +192,7 @@ using TripletMarginLossOptions = Chained<TripletMarginOptions>;
 
 namespace functional {
 using namespace ::tapegrad;
+using ::tapegrad::nn::functional::unfold;
 struct PadOptions : ::tapegrad::PadOptions {
   std::vector<int64_t> amounts = {};
 };

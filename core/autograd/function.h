@@ -157,6 +157,11 @@ class FunctionCall {
 
 template <typename Self>
 struct Function {
+  // For the class that derives from it.
+  using variable_list = autograd::variable_list;
+  using tensor_list = autograd::tensor_list;
+  using AutogradContext = Context;
+
   /// Calls Self::forward(context, arguments...).
   template <typename... Xs>
   static auto apply(const Xs&... arguments) {

@@ -72,7 +72,7 @@ class RandomGenerator {
   RandomState state() const;
   void set_state(RandomState state);
   void seed(uint64_t seed) { set_state({seed, 0}); }
-  void manual_seed(uint64_t seed) { set_state({seed, 0}); }
+  RandomGenerator& manual_seed(uint64_t seed) { return set_state({seed, 0}), *this; }
 
  private:
   class Lock;

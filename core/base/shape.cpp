@@ -113,6 +113,10 @@ Shape broadcast(std::string_view op, const Shape& a, const Shape& b) {
   return result;
 }
 
+void Dims::check_rank(size_t wanted) const {
+  if (rank_ != int(wanted)) fail<ShapeError>("sizes: ", wanted, " sizes wanted of a shape ", *this);
+}
+
 int normalize_dim(std::string_view op, int64_t dim, int rank) {
   if (dim < -int64_t(rank) || dim >= rank)
     fail<IndexError>(op, ": dim ", dim, " is outside a tensor of rank ", rank);

@@ -61,10 +61,14 @@ class Tensor {
     static_assert(detail::refuse_tensor<V>());
   }
   static constexpr detail::VariableMethod abs{}, add{}, add_{}, argmax{}, backward{}, clamp{},
-      detach{}, dim{}, div{}, exp{}, flatten{}, grad{}, log{}, matmul{}, max{}, mean{}, min{}, mm{},
-      mul{}, mul_{}, norm{}, permute{}, pow{}, relu{}, requires_grad_{}, reshape{}, select{},
-      sigmoid{}, slice{}, softmax{}, sqrt{}, squeeze{}, sum{}, tanh{}, transpose{}, unsqueeze{},
-      view{}, zero_{};
+      detach{}, dim{}, div{}, div_{}, exp{}, fill_{}, flatten{}, grad{}, lerp{}, lerp_{}, log{},
+      matmul{}, max{}, mean{}, min{}, mm{}, mul{}, mul_{}, norm{}, permute{}, pow{}, relu{},
+      requires_grad_{}, reshape{}, select{}, sigmoid{}, slice{}, softmax{}, sqrt{}, squeeze{},
+      sub{}, sub_{}, sum{}, tanh{}, transpose{}, unsqueeze{}, view{}, zero_{};
+  /// Writes the values of a Tensor or Variable, which broadcast, into this one:
+  /// `model.state_dict()["fc.bias"].copy_(x)` changes the model.
+  template <typename X>
+  const Tensor& copy_(const X& values) const;
 
   static Tensor empty(const Shape& shape, DType dtype, Device device = cpu);
   static Tensor full(const Shape& shape, Number value, DType dtype, Device device = cpu);

@@ -26,6 +26,7 @@ class HookHandle {
   void (*erase_)(void* list, uint64_t id) = nullptr;
   uint64_t id_ = 0;
 };
+using RemovableHandle = HookHandle;  // PyTorch's name
 
 /// Hooks in the order of registration.
 template <typename Hook>

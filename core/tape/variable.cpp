@@ -88,9 +88,60 @@ Variable& Variable::requires_grad_(bool on) {
 
 bool Variable::is_leaf() const { return !edge() || edge().node->is_leaf(); }
 
-Variable Variable::grad() const {
-  if (edge() && is_leaf()) return static_cast<Leaf&>(*edge().node).gradient();
-  return state_ && state_->retained ? *state_->retained : Variable();
+Variable::Property Variable::grad() const {
+  constexpr auto kKind = Property::Kind::kGradient;
+  if (edge() && is_leaf()) return {static_cast<Leaf&>(*edge().node).gradient(), *this, kKind};
+  return {state_ && state_->retained ? *state_->retained : Variable(), {}, kKind};
+}
+
+void Variable::set_grad(const Variable& gradient) const {
+  value();
+  if (!edge() || !is_leaf())
+    fail<AutogradError>("set_grad: only a leaf that requires a gradient has one that can be set");
+  if (!gradient.defined()) return zero_grad();
+  if (gradient.shape() != shape())
+    fail<ShapeError>("set_grad: a gradient of shape ", gradient.shape(), " for a tensor ", shape());
+  if (gradient.dtype() != dtype())
+    fail<DTypeError>("set_grad: a gradient of ", gradient.dtype(), " for a tensor of ", dtype());
+  if (gradient.device() != device())
+    fail<DeviceError>("set_grad: a gradient on ", gradient.device(), " for a tensor on ", device());
+  static_cast<Leaf&>(*edge().node).set_gradient(gradient);
+}
+
+Variable::Property Variable::data() const {
+  // The result of an op, or a view, is written in place.
+  const bool replaceable = defined() && is_leaf() && !base_state();
+  return {detach(), replaceable ? *this : Variable(), Property::Kind::kData};
+}
+
+void Variable::take_data(const Variable& x) const {
+  const Tensor& to = x.value();
+  const bool same = defined() && to.shape() == shape() && to.dtype() == dtype() &&
+                    to.device() == device() && requires_grad() && is_leaf();
+  if (!same || base_state()) return rebind(to);
+  state_->value = to;  // the leaf stays, with its gradient and hooks
+  ++state_->bindings;
+  ++state_->rewrites;  // views look at the base again
+}
+
+Variable::Property::Property(Variable value, const Variable& of, Kind kind)
+    : Variable(std::move(value)), of_(of), kind_(kind) {}
+
+void Variable::Property::operator=(const Variable& x) && {
+  // A captured step records writes; it could not repeat a change of handles.
+  const bool is_captured = StepObserver::current() != nullptr && defined() && x.defined();
+  if (!of_.defined() || is_captured)
+    static_cast<Variable&&>(*this) = x;
+  else if (kind_ == Kind::kGradient)
+    of_.set_grad(x);
+  else
+    of_.set_data(x);
+}
+
+void detail::fail_parts(size_t wanted, size_t parts, Where where) {
+  ShapeError error(std::to_string(wanted) + " parts wanted, there are " + std::to_string(parts));
+  locate(error, where);
+  throw error;
 }
 
 /// Adds the gradients of a result to `kept`, after the hooks of the result, which may replace them.

@@ -109,6 +109,15 @@ class Variable : public VariableOps {
   /// changes.
   Variable to(Device device, Where where = Where::current()) const;
   Variable to(DType dtype, Where where = Where::current()) const;
+  /// PyTorch's x.to(device, non_blocking). A copy waits for the device only if it must.
+  template <std::same_as<bool> B>
+  Variable to(Device device, B, Where where = Where::current()) const {
+    return to(device, where);
+  }
+  template <std::convertible_to<std::string_view> Name, std::same_as<bool> B>
+  Variable to(const Name& device, B, Where where = Where::current()) const {
+    return to_named(device, where);
+  }
   /// x.to("cuda"), x.to("float64")
   template <std::convertible_to<std::string_view> Name>
   Variable to(const Name& device_or_dtype, Where where = Where::current()) const {
@@ -127,9 +136,13 @@ class Variable : public VariableOps {
   bool requires_grad() const { return bool(edge()); }
   bool is_leaf() const;
 
+  class Property;
   /// Returns the accumulated gradient of a leaf, or of a variable with retain_grad(). Empty before
-  /// the first backward pass.
-  Variable grad() const;
+  /// the first backward pass. An assignment, `p.grad() = g`, replaces the gradient of a leaf.
+  Property grad() const;
+  /// Replaces the gradient of a leaf that requires one; an empty Variable clears it. Throws
+  /// AutogradError for other variables, ShapeError or DTypeError for a gradient of another type.
+  void set_grad(const Variable& gradient) const;
   /// Clears the gradient; or fills it with zeros, if there is one and not `set_to_none`.
   void zero_grad(bool set_to_none = true) const;
   /// Makes grad() available for the result of an op.
@@ -181,10 +194,11 @@ class Variable : public VariableOps {
   /// handle. Its gradient is cleared, and views made before keep the old value and its history.
   /// AutogradError for results of ops.
   void rebind(Tensor value) const;
-  /// PyTorch's p.data = x: rebind() to the value of x, whose memory the two share.
+  /// PyTorch's p.data = x: rebind() to the value of x, whose memory the two share. The gradient is
+  /// kept if shape, dtype and device are those of before.
   template <std::derived_from<Variable> V>
   void set_data(const V& x) const {
-    rebind(x.value());
+    take_data(x);
   }
   bool is_same(const Variable& other) const { return state_ == other.state_; }
 
@@ -217,9 +231,17 @@ class Variable : public VariableOps {
                   "type x.zero_grad() instead of x.mutable_grad() = {}, x.grad() to change it");
   }
 
+  /// detach(). An assignment, `p.data() = x`, gives a leaf or constant the value of x, whose memory
+  /// the two share from then on: set_data().
+  Property data() const;
+
   // Other names of members.
-  Variable data() const { return detach(); }
   const Shape& sizes() const { return shape(); }
+  /// `auto [b, t, c] = x.sizes<3>();` Throws ShapeError for a tensor of another rank.
+  template <size_t n>
+  std::array<int64_t, n> sizes() const {
+    return shape().sizes<n>();
+  }
   int dim() const { return rank(); }
   int ndim() const { return rank(); }
   int ndimension() const { return rank(); }
@@ -330,6 +352,7 @@ class Variable : public VariableOps {
   static const TapeEdge kNoEdge;
 
   Variable to_named(std::string_view device_or_dtype, Where where) const;
+  void take_data(const Variable& x) const;
   [[noreturn, gnu::cold]] static void fail_empty();
   Number number(Where where) const;
   void check_type(DType dtype) const;
@@ -386,11 +409,68 @@ class Variable::Part : public Variable {
   Where where_;
 };
 
+/// The result of x.grad() and x.data(): a Variable. As the left side of an assignment it stands for
+/// the gradient, or the value, of x.
+class Variable::Property : public Variable {
+ public:
+  enum class Kind { kGradient, kData };
+  Property(Variable value, const Variable& of, Kind kind);
+  Property(const Property&) = default;
+  Property(Property&&) = default;
+  Property& operator=(const Property&) & = default;
+  Property& operator=(Property&&) & = default;
+  Property& operator=(const Variable& other) & {
+    Variable::operator=(other);
+    return *this;
+  }
+  /// Replace the gradient or the value; that of the result of an op is written in place.
+  void operator=(const Variable& x) &&;
+  void operator=(const Property& x) && { std::move(*this) = static_cast<const Variable&>(x); }
+  void operator=(const Operand& x) && { static_cast<Variable&&>(*this) = x; }
+
+ private:
+  Variable of_;  // empty unless it can be replaced
+  Kind kind_;
+};
+
+template <typename X>
+const Tensor& Tensor::copy_(const X& values) const {
+  Variable here(*this);
+  if constexpr (std::same_as<X, Tensor>)
+    here.copy_(Variable(values));
+  else
+    here.copy_(values.detach());
+  return *this;
+}
+
 inline const Variable& ReductionOps::self() const { return static_cast<const Variable&>(*this); }
 inline const Variable& VariableOps::self() const { return static_cast<const Variable&>(*this); }
 inline Variable& VariableOps::self() { return static_cast<Variable&>(*this); }
 inline Variable::Iterator Variable::begin() const { return {*this, 0}; }
 inline Variable::Iterator Variable::end() const { return {*this, size(0)}; }
+
+namespace detail {
+[[noreturn, gnu::cold]] void fail_parts(size_t wanted, size_t parts, Where where);
+template <size_t n>
+std::array<Variable, n> exactly(std::vector<Variable> parts, Where where) {
+  if (parts.size() != n) fail_parts(n, parts.size(), where);
+  std::array<Variable, n> list;
+  for (size_t i = 0; i < n; ++i) list[i] = std::move(parts[i]);
+  return list;
+}
+}  // namespace detail
+template <size_t n>
+std::array<Variable, n> VariableOps::chunk(int dim, Where where) const {
+  return detail::exactly<n>(chunk(int64_t(n), dim, where), where);
+}
+template <size_t n>
+std::array<Variable, n> VariableOps::unbind(int dim, Where where) const {
+  return detail::exactly<n>(unbind(dim, where), where);
+}
+template <size_t n>
+std::array<Variable, n> VariableOps::split(int64_t size, int dim, Where where) const {
+  return detail::exactly<n>(split(size, dim, where), where);
+}
 
 /// Prints the values in NumPy's format: brackets, six digits, long axes abbreviated.
 std::ostream& operator<<(std::ostream& out, const Variable& x);
@@ -432,70 +512,6 @@ inline void backward(const Variable& y, BackwardOptions options = {},
 /// single notice.
 Variable operator|(const Variable& x, Device device);
 
-struct GradOptions {
-  Variable grad_outputs = {};  // the seed: of y's shape, required unless y has one element
-  bool retain_graph = false;
-  bool create_graph = false;
-  bool allow_unused = false;  // return an empty gradient for an x that no y depends on, instead of
-                              // throwing
-};
-
-/// Returns the gradients of y with respect to xs. Does not change the gradients of leaves. Runs
-/// only the rules on a path from y to one of xs, and calls no hooks elsewhere. Throws AutogradError
-/// if y does not depend on one of xs.
-std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const Variable& seed,
-                           GradOptions options);
-Variable grad(const Variable& y, const Variable& x, GradOptions options = {});
-Variable grad(const Variable& y, const Variable& x, const Variable& seed, GradOptions options);
-inline std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
-                                  GradOptions options = {}) {
-  return grad(y, xs, {}, options);
-}
-/// With a seed as third argument; {} are options.
-template <std::derived_from<Variable> V>
-Variable grad(const Variable& y, const Variable& x, const V& seed) {
-  return grad(y, x, seed, GradOptions());
-}
-template <std::derived_from<Variable> V>
-std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const V& seed) {
-  return grad(y, xs, seed, GradOptions());
-}
-inline std::vector<Variable> grad(const Variable& y, std::initializer_list<Variable> xs,
-                                  GradOptions options = {}) {
-  return grad(y, std::span<const Variable>(xs.begin(), xs.size()), {}, options);
-}
-/// Returns the gradients of several results in one pass: of the sum over k of <seeds[k], ys[k]>.
-/// Without seeds every y must have one element.
-std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
-                           std::span<const Variable> seeds = {}, GradOptions options = {});
-
-inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
-                                  std::initializer_list<Variable> xs, GradOptions options = {}) {
-  return grad(std::span<const Variable>(ys.begin(), ys.size()),
-              std::span<const Variable>(xs.begin(), xs.size()), {}, options);
-}
-/// libtorch's order of arguments.
-inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
-                                  std::initializer_list<Variable> xs,
-                                  std::initializer_list<Variable> seeds,
-                                  std::optional<bool> retain_graph = {}, bool create_graph = false,
-                                  bool allow_unused = false) {
-  return grad(std::span<const Variable>(ys.begin(), ys.size()),
-              std::span<const Variable>(xs.begin(), xs.size()),
-              std::span<const Variable>(seeds.begin(), seeds.size()),
-              {.retain_graph = retain_graph.value_or(create_graph),
-               .create_graph = create_graph,
-               .allow_unused = allow_unused});
-}
-inline std::vector<Variable> grad(VariableList ys, VariableList xs, VariableList seeds,
-                                  std::optional<bool> retain_graph, bool create_graph = false,
-                                  bool allow_unused = false) {
-  return grad(ys, xs, seeds,
-              {.retain_graph = retain_graph.value_or(create_graph),
-               .create_graph = create_graph,
-               .allow_unused = allow_unused});
-}
-
 namespace detail {
 /// A result with two or three named parts, such as { values, indices }.
 template <typename R>
@@ -532,3 +548,5 @@ auto get(R&& result) {
   return std::move(tapegrad::detail::part_of<i>(result));
 }
 }  // namespace std
+
+#include "core/tape/variable_impl.h"

@@ -87,6 +87,14 @@ class VariableOps : public ReductionOps {
   std::vector<Variable> split(const std::vector<int64_t>& sizes, int dim = 0,
                               Where where = Where::current()) const;
   std::vector<Variable> chunk(int64_t chunks, int dim = 0, Where where = Where::current()) const;
+  /// `auto [q, k, v] = x.chunk<3>(-1);` Throws ShapeError if there are fewer parts.
+  template <size_t n>
+  std::array<Variable, n> chunk(int dim = 0, Where where = Where::current()) const;
+  template <size_t n>
+  std::array<Variable, n> unbind(int dim = 0, Where where = Where::current()) const;
+  /// `auto [mean, log_std] = x.split<2>(64, -1);`
+  template <size_t n>
+  std::array<Variable, n> split(int64_t size, int dim = 0, Where where = Where::current()) const;
   std::vector<Variable> tensor_split(int64_t sections, int dim = 0,
                                      Where where = Where::current()) const;
   std::vector<Variable> unbind(int dim = 0, Where where = Where::current()) const;
@@ -431,6 +439,16 @@ class VariableOps : public ReductionOps {
   template <typename V = void>
   auto tolist() const {
     static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.tolist()");
+  }
+  template <typename V = void>
+  auto real() const {
+    static_assert(detail::kNever<V>,
+                  "x.real(): complex numbers are pairs in a last dimension; type real(z)");
+  }
+  template <typename V = void>
+  auto imag() const {
+    static_assert(detail::kNever<V>,
+                  "x.imag(): complex numbers are pairs in a last dimension; type imag(z)");
   }
   template <typename V = void>
   auto type() const {

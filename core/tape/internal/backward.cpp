@@ -422,10 +422,11 @@ std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, cons
   return grad({&y, 1}, xs, {&seed, 1}, options);
 }
 
-Variable grad(const Variable& y, const Variable& x, GradOptions options) {
+GradientOfOne grad(const Variable& y, const Variable& x, GradOptions options) {
   return grad(y, {&x, 1}, {}, options).front();
 }
-Variable grad(const Variable& y, const Variable& x, const Variable& seed, GradOptions options) {
+GradientOfOne grad(const Variable& y, const Variable& x, const Variable& seed,
+                   GradOptions options) {
   return grad(y, {&x, 1}, seed, options).front();
 }
 

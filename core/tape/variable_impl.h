@@ -1,0 +1,103 @@
+// Gradients of results with respect to chosen variables, which change no leaf. The end of
+// core/tape/variable.h.
+//
+//   Variable dx = grad(y, x);                                  // of y's only element
+//   std::vector<Variable> both = grad(y, {x, w}, {.create_graph = true});
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/tape/variable.h"
+
+namespace tapegrad {
+
+struct GradOptions {
+  Variable grad_outputs = {};  // the seed: of y's shape, required unless y has one element
+  bool retain_graph = false;
+  bool create_graph = false;
+  bool allow_unused = false;  // return an empty gradient for an x that no y depends on, instead of
+                              // throwing
+};
+
+/// Returns the gradients of y with respect to xs. Does not change the gradients of leaves. Runs
+/// only the rules on a path from y to one of xs, and calls no hooks elsewhere. Throws AutogradError
+/// if y does not depend on one of xs.
+std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const Variable& seed,
+                           GradOptions options);
+/// The gradient with respect to one Variable, which grad(y, x) returns itself and not in a list.
+struct GradientOfOne : Variable {
+  using Variable::operator=;
+  using Variable::operator[];
+  GradientOfOne(Variable gradient) : Variable(std::move(gradient)) {}
+  /// Refuses grad(y, x)[0], which would be a row of the gradient. A named gradient has rows.
+  template <std::integral I>
+  auto operator[](I) && {
+    static_assert(detail::kNever<I>,
+                  "grad(y, x)[0]: grad(y, x) is the gradient itself; type grad(y, x), or "
+                  "grad(y, {x})[0]");
+  }
+};
+GradientOfOne grad(const Variable& y, const Variable& x, GradOptions options = {});
+GradientOfOne grad(const Variable& y, const Variable& x, const Variable& seed, GradOptions options);
+/// PyTorch's order: grad(y, x, seed, retain_graph, create_graph).
+template <std::derived_from<Variable> Y, std::derived_from<Variable> X, std::same_as<bool> B>
+GradientOfOne grad(const Y& y, const X& x, const Variable& seed, B retain_graph,
+                   bool create_graph = false, bool allow_unused = false) {
+  return grad(y, x, seed,
+              GradOptions{.retain_graph = retain_graph,
+                          .create_graph = create_graph,
+                          .allow_unused = allow_unused});
+}
+inline std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
+                                  GradOptions options = {}) {
+  return grad(y, xs, {}, options);
+}
+/// With a seed as third argument; {} are options.
+template <std::derived_from<Variable> V>
+GradientOfOne grad(const Variable& y, const Variable& x, const V& seed) {
+  return grad(y, x, seed, GradOptions());
+}
+template <std::derived_from<Variable> V>
+std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const V& seed) {
+  return grad(y, xs, seed, GradOptions());
+}
+inline std::vector<Variable> grad(const Variable& y, std::initializer_list<Variable> xs,
+                                  GradOptions options = {}) {
+  return grad(y, std::span<const Variable>(xs.begin(), xs.size()), {}, options);
+}
+/// Returns the gradients of several results in one pass: of the sum over k of <seeds[k], ys[k]>.
+/// Without seeds every y must have one element.
+std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
+                           std::span<const Variable> seeds = {}, GradOptions options = {});
+
+inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
+                                  std::initializer_list<Variable> xs, GradOptions options = {}) {
+  return grad(std::span<const Variable>(ys.begin(), ys.size()),
+              std::span<const Variable>(xs.begin(), xs.size()), {}, options);
+}
+/// libtorch's order of arguments.
+inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
+                                  std::initializer_list<Variable> xs,
+                                  std::initializer_list<Variable> seeds,
+                                  std::optional<bool> retain_graph = {}, bool create_graph = false,
+                                  bool allow_unused = false) {
+  return grad(std::span<const Variable>(ys.begin(), ys.size()),
+              std::span<const Variable>(xs.begin(), xs.size()),
+              std::span<const Variable>(seeds.begin(), seeds.size()),
+              {.retain_graph = retain_graph.value_or(create_graph),
+               .create_graph = create_graph,
+               .allow_unused = allow_unused});
+}
+inline std::vector<Variable> grad(VariableList ys, VariableList xs, VariableList seeds,
+                                  std::optional<bool> retain_graph, bool create_graph = false,
+                                  bool allow_unused = false) {
+  return grad(ys, xs, seeds,
+              {.retain_graph = retain_graph.value_or(create_graph),
+               .create_graph = create_graph,
+               .allow_unused = allow_unused});
+}
+
+}  // namespace tapegrad
