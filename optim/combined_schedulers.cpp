@@ -8,10 +8,9 @@
 namespace tapegrad::optim {
 namespace {
 
-std::vector<Scheduler*> pointers_to(
-    std::initializer_list<std::reference_wrapper<Scheduler>> schedulers) {
+std::vector<Scheduler*> pointers_to(std::initializer_list<SchedulerRef> schedulers) {
   std::vector<Scheduler*> pointers;
-  for (Scheduler& each : schedulers) pointers.push_back(&each);
+  for (const SchedulerRef& each : schedulers) pointers.push_back(each.get());
   return pointers;
 }
 
@@ -38,7 +37,7 @@ double WarmupLR::next(double now, double base, int64_t t) const {
 }
 
 SequentialLR::SequentialLR(const OptimizerHere& optimizer,
-                           std::initializer_list<std::reference_wrapper<Scheduler>> schedulers,
+                           std::initializer_list<SchedulerRef> schedulers,
                            std::vector<int64_t> milestones)
     : SequentialLR(optimizer, pointers_to(schedulers), std::move(milestones)) {}
 
@@ -70,8 +69,7 @@ double SequentialLR::next(double now, double base, int64_t t) const {
   return own == 0 ? schedulers_[k]->rate(base, 0) : schedulers_[k]->following(now, base, own);
 }
 
-ChainedScheduler::ChainedScheduler(
-    std::initializer_list<std::reference_wrapper<Scheduler>> schedulers, Where where)
+ChainedScheduler::ChainedScheduler(std::initializer_list<SchedulerRef> schedulers, Where where)
     : ChainedScheduler(pointers_to(schedulers), where) {}
 ChainedScheduler::ChainedScheduler(std::vector<Scheduler*> schedulers, Where where)
     : Scheduler(optimizer_of(schedulers, where)), schedulers_(std::move(schedulers)) {

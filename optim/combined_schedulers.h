@@ -8,6 +8,25 @@
 
 namespace tapegrad::optim {
 
+/// A scheduler that outlives the one made of it. Refuses a temporary one.
+class SchedulerRef {
+ public:
+  SchedulerRef(Scheduler& scheduler) : scheduler_(&scheduler) {}
+  template <std::derived_from<Scheduler> S>
+  SchedulerRef(S&&) noexcept(refuse<S>()) {}
+  Scheduler* get() const { return scheduler_; }
+
+ private:
+  template <typename S>
+  static constexpr bool refuse() {
+    static_assert(tapegrad::detail::kNever<S>,
+                  "SequentialLR(opt, {LinearLR(opt, ...), ...}): name the parts: type "
+                  "optim::LinearLR warmup(opt, ...); and SequentialLR(opt, {warmup, ...}, {10})");
+    return true;
+  }
+  Scheduler* scheduler_;
+};
+
 struct WarmupOptions {
   int64_t warmup_steps = 0;  // required
   double start_factor = 0.0;
@@ -40,8 +59,7 @@ class SequentialLR final : public Scheduler {
  public:
   SequentialLR(const OptimizerHere& optimizer, std::vector<Scheduler*> schedulers,
                std::vector<int64_t> milestones);
-  SequentialLR(const OptimizerHere& optimizer,
-               std::initializer_list<std::reference_wrapper<Scheduler>> schedulers,
+  SequentialLR(const OptimizerHere& optimizer, std::initializer_list<SchedulerRef> schedulers,
                std::vector<int64_t> milestones);
 
  private:
@@ -62,7 +80,7 @@ class ChainedScheduler final : public Scheduler {
  public:
   /// Throws ArgumentError for an empty list and for schedulers of different optimizers.
   explicit ChainedScheduler(std::vector<Scheduler*> schedulers, Where where = Where::current());
-  explicit ChainedScheduler(std::initializer_list<std::reference_wrapper<Scheduler>> schedulers,
+  explicit ChainedScheduler(std::initializer_list<SchedulerRef> schedulers,
                             Where where = Where::current());
 
  private:

@@ -19,6 +19,7 @@
 #include "core/tape/recording.h"
 #include "ops/index.h"
 #include "ops/scatter.h"
+#include "ops/unary.h"
 #include "ops/update.h"
 
 namespace tapegrad::optim {
@@ -72,6 +73,7 @@ Optimizer& Optimizer::operator=(Optimizer&& other) noexcept {
   id_ = std::exchange(other.id_, next_id.fetch_add(1, std::memory_order_relaxed));
   lr_ = other.lr_;
   weight_decay_ = other.weight_decay_;
+  maximize_ = other.maximize_;
   groups_ = std::exchange(other.groups_, {});
   views_.clear();
   other.views_.clear();
@@ -289,8 +291,9 @@ std::vector<Optimizer::Run> Optimizer::runs() {
 }
 
 RowGradientPtr Optimizer::rows_of(const Group& group, const Slot& slot) const {
-  return updates_rows(group) && slot.param.value().is_contiguous() ? row_gradient(slot.param)
-                                                                   : nullptr;
+  return !maximize_ && updates_rows(group) && slot.param.value().is_contiguous()
+             ? row_gradient(slot.param)
+             : nullptr;
 }
 
 /// Gathers the rows of the parameter and of its state, updates them as one small parameter, and
@@ -366,8 +369,10 @@ void Optimizer::make_steps(const StepGuard& guard) {
     params.list.reserve(run.slots.size());
     for (const size_t s : run.slots) {
       Slot& slot = group.slots[s];
-      params.list.push_back({slot.param.value().contiguous(),
-                             slot.param.grad().value().contiguous(), slot.state, slot.steps + 1});
+      const Variable gradient = slot.param.grad();
+      const Variable down = maximize_ ? neg(gradient) : gradient;
+      params.list.push_back(
+          {slot.param.value().contiguous(), down.value().contiguous(), slot.state, slot.steps + 1});
     }
     update(group, params, guard);
     if (Capture::current() == nullptr) recorded.reset();

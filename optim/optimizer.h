@@ -214,6 +214,12 @@ class Optimizer {
   virtual TensorMap state_dict() const;
   /// The state tensors themselves, not copies.
   std::vector<Tensor> state() const;
+  template <std::derived_from<Variable> V>
+  auto state(const V&) const {
+    static_assert(tapegrad::detail::kNever<V>,
+                  "state(p)[\"name\"]: derive from optim::CustomOptimizer, whose p.state[0] is the "
+                  "state of a parameter");
+  }
   /// Throws ArgumentError, and changes nothing, unless `state` fits the parameters.
   virtual void load_state_dict(const TensorMap& state);
   template <std::same_as<Tensor> T>
@@ -271,6 +277,8 @@ class Optimizer {
   /// Whether a gradient kept as rows (core/autograd/sparse_gradient.h) updates these rows alone.
   /// Otherwise it becomes dense.
   virtual bool updates_rows(const Group&) const { return false; }
+  /// Makes update() get the gradients with the other sign.
+  void set_maximize(bool on) { maximize_ = on; }
 
  private:
   friend class GradScaler;
@@ -308,6 +316,7 @@ class Optimizer {
   std::vector<std::string_view> options_of_groups_;
   uint64_t id_;
   double lr_, weight_decay_;  // of groups that have none of their own
+  bool maximize_ = false;
   mutable std::vector<Group> groups_;
   std::vector<OptimizerGroup> views_;  // what param_groups() returned; may be shorter than groups_
   mutable Tensor skipped_;             // on the device: steps skipped since the last settle()

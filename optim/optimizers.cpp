@@ -22,6 +22,7 @@ SGD::SGD(Params params, SGDOptions options)
     : Optimizer("SGD", std::move(params), options.lr, options.weight_decay,
                 {"momentum", "dampening", "nesterov"}),
       options_(options) {
+  set_maximize(options.maximize);
   check_groups();
 }
 SGDOptions SGD::options_of(const Group& group) const {
@@ -65,6 +66,7 @@ Adam::Adam(std::string_view kind, Params params, AdamOptions options, bool decou
       kind_(kind),
       options_(options),
       decoupled_(decoupled) {
+  set_maximize(options.maximize);
   check_groups();
 }
 AdamOptions Adam::options_of(const Group& group) const {
@@ -81,7 +83,8 @@ void Adam::check_group(const Group& group) const {
   check_range(kind_, "eps", options.eps, 0, kNoLimit);
 }
 AdamW::AdamW(Params params, AdamWOptions o)
-    : Adam("AdamW", std::move(params), {o.lr, o.betas, o.eps, o.weight_decay, o.amsgrad},
+    : Adam("AdamW", std::move(params),
+           {o.lr, o.betas, o.eps, o.weight_decay, o.amsgrad, o.maximize},
            /*decoupled=*/true) {}
 std::vector<Optimizer::StateInfo> Adam::state_info(const Group& group) const {
   return {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", zero_if(options_of(group).amsgrad)}};
@@ -140,6 +143,7 @@ RMSprop::RMSprop(Params params, RMSpropOptions options)
     : Optimizer("RMSprop", std::move(params), options.lr, options.weight_decay,
                 {"alpha", "eps", "momentum", "centered"}),
       options_(options) {
+  set_maximize(options.maximize);
   check_groups();
 }
 RMSpropOptions RMSprop::options_of(const Group& group) const {

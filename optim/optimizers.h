@@ -52,6 +52,7 @@ struct SGDOptions {
   Setting<double> dampening = 0.0;
   Setting<double> weight_decay = 0.0;
   Setting<bool> nesterov = false;  // requires momentum, and dampening 0
+  Setting<bool> maximize = false;  // steps that increase the loss
 };
 /// Stochastic gradient descent. State: momentum_buffer. Without momentum and weight decay, a
 /// gradient of rows updates these rows alone; the other rows would not change.
@@ -79,6 +80,8 @@ struct AdamOptions {
   Setting<double> eps = 1e-8;
   Setting<double> weight_decay = 0.0;  // times the parameter, added to the gradient
   Setting<bool> amsgrad = false;
+  Setting<bool> maximize = false;  // steps that increase the loss
+  bool fused = false;              // no effect: every step is one kernel per parameter
 };
 /// State: exp_avg, exp_avg_sq; with amsgrad also max_exp_avg_sq.
 class Adam : public Optimizer {
@@ -108,6 +111,8 @@ struct AdamWOptions {
   Setting<double> eps = 1e-8;
   Setting<double> weight_decay = 1e-2;  // times lr and the parameter, subtracted from the parameter
   Setting<bool> amsgrad = false;
+  Setting<bool> maximize = false;  // steps that increase the loss
+  bool fused = false;              // no effect: every step is one kernel per parameter
 };
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
 class AdamW final : public Adam {
@@ -167,6 +172,7 @@ struct RMSpropOptions {
   Setting<double> weight_decay = 0.0;
   Setting<double> momentum = 0.0;
   Setting<bool> centered = false;
+  Setting<bool> maximize = false;  // steps that increase the loss
 };
 /// State: square_avg; with centered also grad_avg; with momentum also momentum_buffer.
 class RMSprop final : public Optimizer {

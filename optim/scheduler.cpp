@@ -91,7 +91,13 @@ void Scheduler::step() {
   ++steps_;
 }
 
-std::vector<double> Scheduler::get_last_lr() const { return rates_of(optimizer()); }
+std::ostream& operator<<(std::ostream& out, const Rates& rates) {
+  const char* before = "[";
+  for (const double rate : rates) out << std::exchange(before, ", ") << rate;
+  return out << (rates.empty() ? "[]" : "]");
+}
+
+Rates Scheduler::get_last_lr() const { return rates_of(optimizer()); }
 
 TensorMap Scheduler::state_dict() const {
   std::vector<double> rates = rates_of(optimizer());
@@ -369,7 +375,7 @@ ReduceLROnPlateau::ReduceLROnPlateau(const OptimizerHere& optimizer,
   require_from("ReduceLROnPlateau", "cooldown", options.cooldown, 0);
 }
 
-std::vector<double> ReduceLROnPlateau::get_last_lr() const { return rates_of(optimizer_.get()); }
+Rates ReduceLROnPlateau::get_last_lr() const { return rates_of(optimizer_.get()); }
 
 bool ReduceLROnPlateau::improves(double measure) const {
   const bool less = options_.mode == PlateauMode::kMin;

@@ -26,6 +26,12 @@
 
 namespace tapegrad::optim {
 
+/// Learning rates, one per group. Prints "[0.1, 0.01]".
+struct Rates : std::vector<double> {
+  Rates(std::vector<double> rates) : vector(std::move(rates)) {}
+};
+std::ostream& operator<<(std::ostream& out, const Rates& rates);
+
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
@@ -34,8 +40,9 @@ class Scheduler {
 
   void step();
   int64_t steps() const { return steps_; }
+  int64_t last_epoch() const { return steps_; }
   /// The rates of the groups since the last step.
-  std::vector<double> get_last_lr() const;
+  Rates get_last_lr() const;
 
   /// "step", the initial rates and the rates. load_state_dict also sets the optimizer's rates.
   virtual TensorMap state_dict() const;
@@ -360,7 +367,7 @@ class ReduceLROnPlateau {
   void step(const Variable& measure) { step(measure.item()); }
   double best() const { return best_; }
   /// The rates of the groups since the last step.
-  std::vector<double> get_last_lr() const;
+  Rates get_last_lr() const;
   TensorMap state_dict() const;
   void load_state_dict(const TensorMap& state);
   template <std::same_as<Tensor> T>
