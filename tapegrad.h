@@ -24,6 +24,7 @@
 #include "core/tape/recording.h"
 #include "core/tape/variable.h"
 #include "core/tape/view.h"
+#include "data/enumerate.h"
 #include "data/idx.h"
 #include "data/item_loader.h"
 #include "data/loader.h"

@@ -77,6 +77,12 @@ RandomGenerator SampleRandom::at(int64_t index) const {
   return RandomGenerator(uint64_t(mixed[0]) << 32 | mixed[1]);
 }
 
+const Variable& Example::operator[](int64_t i) const {
+  if (i != 0 && i != 1)
+    fail<IndexError>("batch[", i, "]: batch[0] is the data, batch[1] the target");
+  return i == 0 ? data : target;
+}
+
 Example Dataset::get(int64_t index) const {
   RandomGenerator random;
   return get(index, random);

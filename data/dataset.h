@@ -20,6 +20,9 @@ namespace tapegrad {
 struct Example {
   Variable data;
   Variable target;  // empty if the data set has no targets
+
+  /// batch[0] is data, batch[1] is target. Throws IndexError for another number.
+  const Variable& operator[](int64_t i) const;
 };
 
 /// Moves data and target, as in `batch | gpu`.

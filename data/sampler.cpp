@@ -45,6 +45,27 @@ RandomSampler::RandomSampler(int64_t examples, RandomSamplerOptions options, Whe
     fail<ArgumentError>("RandomSampler: ", size(), " samples of ", examples, " examples, ",
                         options.replacement ? "with" : "without", " replacement");
 }
+BatchSampler::BatchSampler(AnySampler sampler, int64_t batch_size, bool drop_last, Where where)
+    : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
+  const ErrorLine line(where);
+  if (batch_size < 1) fail<ArgumentError>("BatchSampler: a batch size of ", batch_size);
+  if (sampler_.get() == nullptr) fail<ArgumentError>("BatchSampler: there is no sampler");
+}
+int64_t BatchSampler::size() const {
+  const int64_t n = sampler_.get()->size();
+  return drop_last_ ? n / batch_size_ : (n + batch_size_ - 1) / batch_size_;
+}
+std::vector<std::vector<int64_t>>::const_iterator BatchSampler::begin() {
+  const std::vector<int64_t> all = sampler_.get()->indices(epoch_++);
+  batches_.clear();
+  for (int64_t i = 0; i < size(); ++i) {
+    const auto first = all.begin() + i * batch_size_;
+    batches_.emplace_back(first,
+                          (all.end() - first > batch_size_ ? first + batch_size_ : all.end()));
+  }
+  return batches_.cbegin();
+}
+
 std::vector<int64_t> RandomSampler::indices(uint64_t epoch) const {
   if (!options_.replacement) {
     std::vector<int64_t> order = shuffled_order(examples_, options_.seed, epoch);

@@ -85,6 +85,25 @@ class SubsetRandomSampler final : public Sampler {
   uint64_t seed_;
 };
 
+/// The indices of a sampler in lists of batch_size: `for (auto& indices : BatchSampler(sampler, 4,
+/// false))`. Each loop is another epoch of the sampler.
+class BatchSampler {
+ public:
+  /// Throws ArgumentError for a batch size below 1.
+  BatchSampler(AnySampler sampler, int64_t batch_size, bool drop_last = false,
+               Where where = Where::current());
+  int64_t size() const;  // number of lists
+  std::vector<std::vector<int64_t>>::const_iterator begin();
+  std::vector<std::vector<int64_t>>::const_iterator end() const { return batches_.end(); }
+
+ private:
+  AnySampler sampler_;
+  int64_t batch_size_;
+  bool drop_last_;
+  uint64_t epoch_ = 0;  // of the next begin()
+  std::vector<std::vector<int64_t>> batches_;
+};
+
 struct DistributedSamplerOptions {
   bool shuffle = true;
   uint64_t seed = 0;       // equal on all ranks

@@ -140,6 +140,14 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
                           double dropout = 0.1);
   /// TransformerEncoderLayer(64, 4, {.norm_first = true}): both sizes, and options by name.
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, TransformerEncoderLayerOptions options);
+  TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward,
+                          TransformerEncoderLayerOptions options)
+      : TransformerEncoderLayer(d_model, nhead,
+                                (options.dim_feedforward = dim_feedforward, std::move(options))) {}
+  TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout,
+                          TransformerEncoderLayerOptions options)
+      : TransformerEncoderLayer(d_model, nhead, dim_feedforward,
+                                (options.dropout = dropout, std::move(options))) {}
 
   void members(Members& m) override {
     m("self_attn", self_attn)("linear1", linear1)("linear2", linear2);

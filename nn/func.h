@@ -80,6 +80,18 @@ std::pair<A, B> join(const std::vector<std::pair<A, B>>& parts, int out_dim) {
   }
   return {join(first, out_dim), join(second, out_dim)};
 }
+template <typename... Parts>
+std::tuple<Parts...> join(const std::vector<std::tuple<Parts...>>& parts, int out_dim) {
+  return [&]<size_t... k>(std::index_sequence<k...>) {
+    const auto column = [&]<size_t i>(std::integral_constant<size_t, i>) {
+      std::vector<std::tuple_element_t<i, std::tuple<Parts...>>> list;
+      for (const auto& row : parts) list.push_back(std::get<i>(row));
+      return join(list, out_dim);
+    };
+    return std::tuple<Parts...>{column(std::integral_constant<size_t, k>())...};
+  }
+  (std::index_sequence_for<Parts...>());
+}
 
 void check_dims(const VmapOptions& options, size_t arguments);
 int64_t common_size(std::initializer_list<int64_t> sizes);
@@ -124,6 +136,16 @@ auto vmap(F f, VmapOptions options = {}) {
     (std::index_sequence_for<decltype(xs)...>());
   };
 }
+/// vmap(f, 0, 1): the dimension of each argument, and that of the result.
+template <IsFunction F, std::integral I>
+auto vmap(F f, I in_dim, int out_dim = 0) {
+  VmapOptions options{.out_dim = out_dim};
+  return [f, options, in_dim](const auto&... xs) mutable {
+    for (size_t i = 0; i < sizeof...(xs) && i < std::size(options.in_dims); ++i)
+      options.in_dims[i] = InDim(in_dim);
+    return func::vmap(f, options)(xs...);
+  };
+}
 /// Return functions of one Variable.
 template <IsFunction F>
 auto jacrev(F f) {
@@ -163,6 +185,15 @@ std::pair<Variable, Variable> jvp(F f, const Variable& x, const Variable& v) {
   return {both.output, both.product};
 }
 
+/// Also returns the value: {value, gradient}, in JAX's order.
+template <IsFunction F>
+auto value_and_grad(F f) {
+  return [f]<typename X, typename... Xs>(const X& x, const Xs&... xs) {
+    auto [gradient, value] = func::grad_and_value(f)(x, xs...);
+    return std::pair(std::move(value), std::move(gradient));
+  };
+}
+
 using nn::functional_call;
 
 /// The parameters, and the buffers, of models with equal members, stacked along a new dimension 0:
@@ -181,13 +212,7 @@ std::pair<VariableMap, VariableMap> stack_module_state(std::vector<M>& models) {
 
 /// grad(f)(x), vmap(f)(x), and value_and_grad(f)(x) with {value, gradient}, in JAX's order.
 using func::grad;
+using func::value_and_grad;
 using func::vmap;
-template <func::IsFunction F>
-auto value_and_grad(F f) {
-  return [f]<typename X, typename... Xs>(const X& x, const Xs&... xs) {
-    auto [gradient, value] = func::grad_and_value(f)(x, xs...);
-    return std::pair(std::move(value), std::move(gradient));
-  };
-}
 
 }  // namespace tapegrad

@@ -22,28 +22,31 @@ Fans fans(const Shape& weight) {
   return {weight[1] * field, weight[0] * field};
 }
 
-Variable& constant_(Variable& x, double value) {
+Variable constant_(const Variable& x, double value) {
   const NoGrad no_grad;
-  return fill_(x, value);
+  Variable handle = x;
+  return fill_(handle, value);
 }
-Variable& zeros_(Variable& x) { return constant_(x, 0.0); }
-Variable& ones_(Variable& x) { return constant_(x, 1.0); }
+Variable zeros_(const Variable& x) { return constant_(x, 0.0); }
+Variable ones_(const Variable& x) { return constant_(x, 1.0); }
 
-Variable& uniform_(Variable& x, double low, double high, RandomGenerator& generator) {
+Variable uniform_(const Variable& x, double low, double high, RandomGenerator& generator) {
   const NoGrad no_grad;
-  return tapegrad::uniform_(x, low, high, generator);
+  Variable handle = x;
+  return tapegrad::uniform_(handle, low, high, generator);
 }
-Variable& normal_(Variable& x, double mean, double std, RandomGenerator& generator) {
+Variable normal_(const Variable& x, double mean, double std, RandomGenerator& generator) {
   const NoGrad no_grad;
-  return tapegrad::normal_(x, mean, std, generator);
+  Variable handle = x;
+  return tapegrad::normal_(handle, mean, std, generator);
 }
 
-Variable& xavier_uniform_(Variable& x, double gain, RandomGenerator& generator) {
+Variable xavier_uniform_(const Variable& x, double gain, RandomGenerator& generator) {
   const Fans fan = fans(x.shape());
   const double bound = gain * std::sqrt(6.0 / double(fan.in + fan.out));
   return init::uniform_(x, -bound, bound, generator);
 }
-Variable& xavier_normal_(Variable& x, double gain, RandomGenerator& generator) {
+Variable xavier_normal_(const Variable& x, double gain, RandomGenerator& generator) {
   const Fans fan = fans(x.shape());
   return init::normal_(x, 0.0, gain * std::sqrt(2.0 / double(fan.in + fan.out)), generator);
 }
@@ -59,11 +62,11 @@ double kaiming_std(const Shape& shape, KaimingOptions options) {
 }
 }  // namespace
 
-Variable& kaiming_uniform_(Variable& x, KaimingOptions options, RandomGenerator& generator) {
+Variable kaiming_uniform_(const Variable& x, KaimingOptions options, RandomGenerator& generator) {
   const double bound = std::sqrt(3.0) * kaiming_std(x.shape(), options);
   return init::uniform_(x, -bound, bound, generator);
 }
-Variable& kaiming_normal_(Variable& x, KaimingOptions options, RandomGenerator& generator) {
+Variable kaiming_normal_(const Variable& x, KaimingOptions options, RandomGenerator& generator) {
   return init::normal_(x, 0.0, kaiming_std(x.shape(), options), generator);
 }
 KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity) {
@@ -82,8 +85,8 @@ double calculate_gain(std::string_view nonlinearity, double param) {
                       "\" is not linear, sigmoid, tanh, relu, leaky_relu or selu");
 }
 
-Variable& trunc_normal_(Variable& x, double mean, double std, double a, double b,
-                        RandomGenerator& generator) {
+Variable trunc_normal_(const Variable& x, double mean, double std, double a, double b,
+                       RandomGenerator& generator) {
   if (!(a < b)) fail<ArgumentError>("trunc_normal_: a = ", a, " is not below b = ", b);
   if (!(std > 0)) fail<ArgumentError>("trunc_normal_: std is ", std, ", not > 0");
   // The inverse of the distribution function, on the part of its values between a and b.
@@ -92,18 +95,20 @@ Variable& trunc_normal_(Variable& x, double mean, double std, double a, double b
   Variable draw = empty(x.shape(), {.dtype = f64, .device = x.device()});
   tapegrad::uniform_(draw, share(a), share(b), generator);
   const Variable y = clamp(erfinv(draw) * (std * std::sqrt(2.0)) + mean, a, b);
-  return copy_(x, y.to(x.dtype()));
+  Variable handle = x;
+  return copy_(handle, y.to(x.dtype()));
 }
 
-Variable& eye_(Variable& x) {
+Variable eye_(const Variable& x) {
   if (x.rank() != 2) fail<ShapeError>("eye_: a matrix, not ", x.shape());
   const NoGrad no_grad;
-  return copy_(x, eye(x.size(0), x.size(1), {.dtype = x.dtype(), .device = x.device()}));
+  Variable handle = x;
+  return copy_(handle, eye(x.size(0), x.size(1), {.dtype = x.dtype(), .device = x.device()}));
 }
 
 double leaky_relu_gain(double slope) { return std::sqrt(2.0 / (1.0 + slope * slope)); }
 
-Variable& orthogonal_(Variable& x, double gain, RandomGenerator& generator) {
+Variable orthogonal_(const Variable& x, double gain, RandomGenerator& generator) {
   if (x.rank() < 2)
     fail<ShapeError>("orthogonal_: a weight has at least two dimensions, not ", x.shape());
   if (x.numel() == 0) return x;
@@ -131,8 +136,10 @@ Variable& orthogonal_(Variable& x, double gain, RandomGenerator& generator) {
   Tensor q = Tensor::from<double>(v, {count, length});
   if (rows > columns) q = q.with_layout({{rows, columns}, {1, length}, 0}).clone();
   const NoGrad no_grad;
+  Variable handle = x;
   return copy_(
-      x, Variable(q.with_layout({x.shape(), contiguous_strides(x.shape()), 0})).to(x.device()));
+      handle,
+      Variable(q.with_layout({x.shape(), contiguous_strides(x.shape()), 0})).to(x.device()));
 }
 
 void torch(Variable& weight, Variable& bias) {

@@ -1,5 +1,5 @@
-// Initial values of parameters. Each function overwrites its argument and returns it, and does not
-// record.
+// Initial values of parameters. Each function overwrites its argument, also that of a temporary
+// handle such as net[0].weight(), and returns it. Not recorded.
 //
 // Fans are defined as in PyTorch: for a weight [out, in, k...], fan_in is in * k... and fan_out is
 // out * k....
@@ -13,20 +13,20 @@ namespace tapegrad::nn::init {
 
 enum class FanMode { kFanIn, kFanOut };
 
-Variable& zeros_(Variable& x);
-Variable& ones_(Variable& x);
-Variable& constant_(Variable& x, double value);
-Variable& uniform_(Variable& x, double low = 0.0, double high = 1.0,
-                   RandomGenerator& generator = default_generator());
-Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
+Variable zeros_(const Variable& x);
+Variable ones_(const Variable& x);
+Variable constant_(const Variable& x, double value);
+Variable uniform_(const Variable& x, double low = 0.0, double high = 1.0,
                   RandomGenerator& generator = default_generator());
+Variable normal_(const Variable& x, double mean = 0.0, double std = 1.0,
+                 RandomGenerator& generator = default_generator());
 
 /// Glorot and Bengio 2010: uniform in +-gain sqrt(6 / (fan_in + fan_out)), or normal with std =
 /// gain sqrt(2 / (fan_in + fan_out)).
-Variable& xavier_uniform_(Variable& x, double gain = 1.0,
-                          RandomGenerator& generator = default_generator());
-Variable& xavier_normal_(Variable& x, double gain = 1.0,
+Variable xavier_uniform_(const Variable& x, double gain = 1.0,
                          RandomGenerator& generator = default_generator());
+Variable xavier_normal_(const Variable& x, double gain = 1.0,
+                        RandomGenerator& generator = default_generator());
 
 constexpr auto choice_names(FanMode) {
   return std::to_array<ChoiceName<FanMode>>(
@@ -39,22 +39,22 @@ struct KaimingOptions {
   std::string_view nonlinearity = {};  // replaces the gain by calculate_gain(nonlinearity, a)
 };
 /// He et al. 2015: uniform in +-gain sqrt(3 / fan), or normal with std = gain / sqrt(fan).
-Variable& kaiming_uniform_(Variable& x, KaimingOptions options = {},
-                           RandomGenerator& generator = default_generator());
-Variable& kaiming_normal_(Variable& x, KaimingOptions options = {},
+Variable kaiming_uniform_(const Variable& x, KaimingOptions options = {},
                           RandomGenerator& generator = default_generator());
+Variable kaiming_normal_(const Variable& x, KaimingOptions options = {},
+                         RandomGenerator& generator = default_generator());
 /// PyTorch's arguments: a is the slope of leaky_relu; mode is "fan_in" or "fan_out".
 KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity);
 template <typename A>
-requires std::is_arithmetic_v<A> Variable& kaiming_uniform_(
-    Variable& x, A a, std::string_view mode = "fan_in",
-    std::string_view nonlinearity = "leaky_relu") {
+requires std::is_arithmetic_v<A> Variable
+kaiming_uniform_(const Variable& x, A a, std::string_view mode = "fan_in",
+                 std::string_view nonlinearity = "leaky_relu") {
   return kaiming_uniform_(x, kaiming_options(double(a), mode, nonlinearity));
 }
 template <typename A>
-requires std::is_arithmetic_v<A> Variable& kaiming_normal_(
-    Variable& x, A a, std::string_view mode = "fan_in",
-    std::string_view nonlinearity = "leaky_relu") {
+requires std::is_arithmetic_v<A> Variable
+kaiming_normal_(const Variable& x, A a, std::string_view mode = "fan_in",
+                std::string_view nonlinearity = "leaky_relu") {
   return kaiming_normal_(x, kaiming_options(double(a), mode, nonlinearity));
 }
 /// The gain of "linear", "sigmoid", "tanh", "relu", "leaky_relu" (of slope `param`) and "selu".
@@ -64,14 +64,14 @@ double leaky_relu_gain(double slope);
 
 /// gain times a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al. 2013).
 /// All dimensions after the first count as one.
-Variable& orthogonal_(Variable& x, double gain = 1.0,
-                      RandomGenerator& generator = default_generator());
+Variable orthogonal_(const Variable& x, double gain = 1.0,
+                     RandomGenerator& generator = default_generator());
 
 /// Normal values, drawn again outside of [a, b].
-Variable& trunc_normal_(Variable& x, double mean = 0.0, double std = 1.0, double a = -2.0,
-                        double b = 2.0, RandomGenerator& generator = default_generator());
+Variable trunc_normal_(const Variable& x, double mean = 0.0, double std = 1.0, double a = -2.0,
+                       double b = 2.0, RandomGenerator& generator = default_generator());
 /// The identity matrix.
-Variable& eye_(Variable& x);
+Variable eye_(const Variable& x);
 
 struct Fans {
   int64_t in, out;

@@ -19,6 +19,12 @@ inline constexpr bool kNone = sizeof...(Xs) > 1000;
 }  // namespace detail
 
 struct Dense : detail::Refused<Dense> {
+  /// Dense(2, 3, tanh), which names several functions.
+  template <typename Op = detail::OneOperandOp>
+  Dense(int64_t, int64_t, Op*) {
+    static_assert(detail::kNone<Op> && sizeof(Op*) == 0,
+                  "nn::Dense(2, 3, tanh): type nn::Linear(2, 3), nn::Tanh()");
+  }
   template <typename... Xs>
   Dense(Xs...) {
     static_assert(detail::kNone<Xs...>,

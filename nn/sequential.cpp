@@ -71,6 +71,11 @@ std::vector<Variable> ModuleList::parameters() const {
   for (const AnyModule& each : *this) add_parameters(each, all);
   return all;
 }
+std::vector<std::string> ModuleDict::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [name, module] : *this) names.push_back(name);
+  return names;
+}
 std::vector<Variable> ModuleDict::parameters() const {
   std::vector<Variable> all;
   for (const auto& [name, module] : *this) add_parameters(module, all);

@@ -141,6 +141,7 @@ struct ModuleDict : std::map<std::string, AnyModule> {
   const AnyModule& operator[](const std::string& key) const { return at(key); }
   /// `for (auto& [name, module] : heads.items())`
   const ModuleDict& items() const { return *this; }
+  std::vector<std::string> keys() const;
   ModuleDict* operator->() { return this; }
 };
 namespace detail {
@@ -218,8 +219,12 @@ class Sequential final : public Model<Sequential> {
   }
   void append(AnyModule layer) { push_back(std::move(layer)); }
   void add(AnyModule layer) { push_back(std::move(layer)); }
+  void add_module(std::string name, AnyModule layer) {
+    push_back(std::move(name), std::move(layer));
+  }
   int64_t size() const { return int64_t(layers_.size()); }
   bool is_empty() const { return layers_.empty(); }
+  bool empty() const { return is_empty(); }
   /// Returns a layer; a negative index counts from the end. Throws IndexError.
   Module& operator[](int64_t index) const;
   /// The layer of a name. Throws ArgumentError if there is none.

@@ -71,6 +71,17 @@ Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y,
 /// evaluate().
 Variable predict(nn::Module& model, Loader& data, std::optional<Device> device = {});
 Variable predict(nn::Module& model, const Variable& x, int64_t batch_size = 256);
+/// Of a data set: reads it with a DataLoader of .batch_size.
+template <std::derived_from<Dataset> Set>
+Evaluation evaluate(nn::Module& model, const Set& data, EvaluateOptions options = {}) {
+  DataLoader batches(data, {.batch_size = options.batch_size});
+  return evaluate(model, batches, std::move(options));
+}
+template <std::derived_from<Dataset> Set>
+Variable predict(nn::Module& model, const Set& data, int64_t batch_size = 256) {
+  DataLoader batches(data, {.batch_size = batch_size});
+  return predict(model, batches);
+}
 struct PredictOptions {
   ByName by_name = {};
   int64_t batch_size = 256;

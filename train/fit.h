@@ -52,6 +52,7 @@ struct ValidationData {
   ValidationData(Variable data, Variable target) : tensors{std::move(data), std::move(target)} {}
   ValidationData(Example example) : tensors(std::move(example)) {}
   ValidationData(Loader& batches) : loader(&batches) {}
+  ValidationData(const TensorDataset& set) : tensors{set.data(), set.target()} {}
 
   Example tensors = {};
   Loader* loader = nullptr;
@@ -134,6 +135,14 @@ History fit(nn::Module& model, const Variable& x, const Variable& y, const Optim
 inline History fit(nn::Module& model, const Variable& x, const Variable& y,
                    optim::Optimizer& optimizer, FitOptions options = {}) {
   return fit(model, x, y, Optimizers{&optimizer}, std::move(options));
+}
+
+/// Of a data set: reads it with a DataLoader of .batch_size and .shuffle.
+template <std::derived_from<Dataset> Set>
+History fit(nn::Module& model, const Set& data, optim::Optimizer& optimizer,
+            FitOptions options = {}) {
+  DataLoader batches(data, {.batch_size = options.batch_size, .shuffle = options.shuffle});
+  return fit(model, batches, Optimizers{&optimizer}, std::move(options));
 }
 
 /// With the loss behind the optimizer: fit(model, x, y, adam, nn::MSELoss(), {.epochs = 5}).
