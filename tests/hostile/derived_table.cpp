@@ -278,6 +278,13 @@ void add_complex_rows(Table& table) {
     attempt([&] { parts_of(x); });
     parts_of(narrow(x, -1, 0, 2));
   });
+  table.add(parts("ComplexPairs", {"ComplexPairs", "abs", "angle", "real", "imag", "conj"}),
+            [](const Variable& x) {
+              const ComplexPairs z = x;
+              attempt([&] { z.abs(), abs(z); }, [&] { z.angle(); }, [&] { z.real(); },
+                      [&] { z.imag(); }, [&] { z.conj(); });
+              z* z;
+            });
   table.add("complex_mul complex_div", [](const Variable& x, const Variable& y) {
     attempt([&] { complex_mul(x, y); }, [&] { complex_div(x, y); });
     const Variable z = narrow(x, -1, 0, 2), w = narrow(y, -1, 0, 2);

@@ -1,4 +1,5 @@
 // Rows for samplers, lists of modules, buffers, and what tells the sizes of layers.
+#include "data/enumerate.h"
 #include "data/item_loader.h"
 #include "data/sampler.h"
 #include "data/split.h"
@@ -13,6 +14,9 @@
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/sort.h"
+#include "optim/combined_schedulers.h"
+#include "optim/optimizers.h"
 #include "tests/hostile/kit.h"
 
 namespace tapegrad::testing {
@@ -103,6 +107,13 @@ struct Numbers {
   Variable get(int64_t i) const { return scalar(i); }
 };
 
+/// "Type::name Type::other "
+std::string parts_of(const std::string& type, std::initializer_list<const char*> names) {
+  std::string all;
+  for (const char* name : names) all += type + "::" + name + ' ';
+  return all;
+}
+
 void add_data_rows(Table& table) {
   table.add(
       "WeightedRandomSampler::WeightedRandomSampler WeightedRandomSampler::size "
@@ -180,6 +191,59 @@ void add_module_name_rows(Table& table) {
     auto batches = iter(loader);
     next(batches), next(batches);
   });
+  table.add(parts_of("Enumerate", {"Enumerate", "begin", "end", "Iterator::Iterator"}) +
+                "enumerate len Enumerated::Enumerated",
+            [](const Variable& x, int64_t start, int64_t batch) {
+              if (!x.defined() || x.numel() > 10'000) return;
+              attempt([&] { len(x); });
+              DataLoader loader(TensorDataset(x, x), {.batch_size = batch});
+              for (auto& [i, item] : enumerate(loader, start)) item[i % 4];
+              len(loader);
+            });
+  table.add(parts_of("BatchSampler", {"BatchSampler", "begin", "end", "size"}),
+            [](int64_t examples, int64_t batch, bool drop_last) {
+              if (examples > 100'000) return;
+              BatchSampler lists(RandomSampler(examples), batch, drop_last);
+              for (const auto& list : lists) list.at(0);
+              lists.size();
+            });
+  table.add("Variable::Property Variable::set_grad Tensor::copy_ copy_", [](const Variable& given,
+                                                                            const Variable& other) {
+    if (!given.defined() || !other.defined()) return;
+    Variable x = given.detach().clone(), y = other.detach().clone();
+    attempt([&] { x.set_grad(y); }, [&] { x.grad() = y; }, [&] { x.grad() = 1.0; },
+            [&] { x.data() = y; }, [&] { x.data() = x.data() * 2; }, [&] { x.data() = y.grad(); },
+            [&] { (x * 2).data() = y; }, [&] { x.grad() += y; });
+    Variable leaf = ones({2}).requires_grad_();
+    attempt([&] { leaf.grad() = x; }, [&] { leaf.data() = y; });
+    leaf.set_grad(y);
+  });
+  table.add("Dims::sizes GradientOfOne::GradientOfOne chunk split unbind",
+            [](const Variable& x, const Variable& y) {
+              attempt([&] { x.sizes<2>(); }, [&] { x.shape().sizes<0>(); }, [&] { x.chunk<2>(); },
+                      [&] { x.unbind<1>(-1); }, [&] { x.split<2>(1, 1); });
+              Variable dx = grad(y, x, y, true, false, true);
+            });
+  table.add("Unique::numel Unique::size Unique::sizes Unique::to_vector", [](const Variable& x) {
+    if (!is_small(x)) return;
+    const Unique all = unique(x);
+    all.numel(), all.size(0), all.sizes(), all.to_vector<double>();
+  });
+  table.add(
+      "Module::training ModuleDict::keys Sequential::add_module Sequential::empty Rates::Rates "
+      "Scheduler::last_epoch SchedulerRef::SchedulerRef SchedulerRef::get",
+      [](const std::string& name, const Variable& x, int64_t milestone) {
+        nn::Sequential net;
+        net.add_module(name, nn::Linear(2, 3));
+        net.empty(), net.training();
+        nn::ModuleDict{{name, nn::ReLU()}}.keys();
+        optim::SGD sgd(net, {.lr = 0.1, .maximize = true});
+        optim::LinearLR first(sgd, 0.1, 1.0, 3), second(sgd, 0.5, 1.0, 3);
+        optim::SequentialLR schedule(sgd, {first, second}, {milestone});
+        attempt([&] { sum(net(x)).backward(), sgd.step(); });
+        schedule.step(), schedule.last_epoch(), optim::SchedulerRef(first).get();
+        schedule.get_last_lr().at(0);
+      });
   add_op_rows(table);
   add_module_rows(table);
   add_data_rows(table);

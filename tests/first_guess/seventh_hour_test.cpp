@@ -1,0 +1,242 @@
+// Guesses of the seventh hour: assignments to grad() and data(), complex results, parts with names,
+// enumerate(), data sets in place of loaders. Numbers are PyTorch's.
+#include <vector>
+
+#include "tests/first_guess/guess.h"
+
+using namespace tapegrad;
+using guesses::text;
+
+namespace {
+
+// backup[name] = p.data; p.data = shadow[name]; ...; p.data = backup[name]
+TEST(SeventhHour, DataIsReplacedNotWritten) {
+  nn::Linear layer(2, 1);
+  nn::init::constant_(layer.weight, 1);
+  const Variable shadow = full({1, 2}, 5.0);
+  const Variable backup = layer.weight.data();
+  layer.weight.data() = shadow;
+  GUESS("[[5, 5]]", layer.weight);
+  layer.weight.data() = backup;
+  GUESS("[[1, 1]]", layer.weight);
+  GUESS("[[5, 5]]", shadow);
+
+  sum(layer(ones({1, 2}))).backward();  // the gradient is kept, as in PyTorch
+  layer.weight.data() = layer.weight.data() - 0.5 * layer.weight.grad();
+  GUESS("[[1, 1]]", layer.weight.grad());
+  GUESS("[[0.5, 0.5]]", layer.weight);
+  layer.weight.data() -= 0.25;  // in place
+  GUESS("[[0.25, 0.25]]", layer.weight);
+  layer.weight.set_data(ones({1, 2}));
+  GUESS("[[1, 1]]", layer.weight.grad());
+  EXPECT_TRUE(layer.weight.requires_grad());
+  const std::vector<Variable> others = {layer.weight.data()};
+  Variable named = layer.weight.data();
+  named = zeros({1, 2});  // another value for the name alone
+  GUESS("[[1, 1]]", layer.weight);
+}
+
+TEST(SeventhHour, GradientsAreSet) {
+  Variable w = tensor({1.0, 2.0}).requires_grad_();
+  w.grad() = tensor({3.0, 4.0});  // where there is none yet
+  GUESS("[3, 4]", w.grad());
+  w.grad() = w.grad() * 2 + 1;
+  GUESS("[7, 9]", w.grad());
+  const Variable kept = w.grad();
+  w.grad() = zeros_like(w);
+  GUESS("[7, 9]", kept);  // replaced, not written
+  w.grad().fill_(2);
+  (w * 3).sum().backward();
+  GUESS("[5, 5]", w.grad());
+  w.grad() = Variable();  // p.grad = None
+  EXPECT_FALSE(w.grad().defined());
+  w.set_grad(ones({2}));
+  optim::SGD({w}, 1.0).step();
+  GUESS("[0, 1]", w);
+  EXPECT_THROW(w.grad() = ones({3}), ShapeError);
+  EXPECT_THROW(w.set_grad(ones({2}, f64)), DTypeError);
+  EXPECT_THROW((w * 2).set_grad(ones({2})), AutogradError);
+}
+
+TEST(SeventhHour, GradientOfOneVariable) {
+  const Variable x = tensor({{1.0, 2.0}, {3.0, 4.0}}).requires_grad_();
+  GUESS("[[2, 4], [6, 8]]", autograd::grad((x * x).sum(), x));
+  const Variable dy = autograd::grad(x * x, x, ones_like(x), true, true);
+  GUESS("[[2, 4], [6, 8]]", dy);
+  GUESS("[[2, 2], [2, 2]]", autograd::grad(dy.sum(), x));
+  const auto g = grad((x * x).sum(), x);
+  GUESS("[6, 8]", g[1]);
+}
+
+// torch.nn.functional.unfold(x, kernel_size, dilation, padding, stride)
+TEST(SeventhHour, UnfoldOfFunctionalIsThatOfImages) {
+  const Variable x = arange(16).to(f32).view({1, 1, 4, 4});
+  GUESS("[1, 9, 16]", nn::functional::unfold(x, 3, 1, 1).shape());
+  GUESS("750", nn::functional::unfold(x, 3, 1, 1).sum());
+  GUESS("[1, 4, 4]", torch::nn::functional::unfold(x, 2, 1, 0, 2).shape());
+  GUESS("[1, 1, 4, 2, 2]", x.unfold(3, 2, 2).shape());
+}
+
+TEST(SeventhHour, ComplexResults) {
+  const Variable x = tensor({1.0, 2.0, 3.0, 4.0});
+  const auto spectrum = fft::rfft(x);
+  GUESS("[10, 2.82843, 2]", spectrum.abs());
+  GUESS("[10, 2.82843, 2]", abs(spectrum));
+  GUESS("[10, -2, -2]", spectrum.real());
+  GUESS("[0, 2, 0]", spectrum.imag());
+  GUESS("[100, 8, 4]", (spectrum * spectrum.conj()).real());
+  // A circular convolution.
+  const auto kernel = fft::rfft(tensor({1.0, 1.0, 0.0, 0.0}));
+  GUESS("[5, 3, 5, 7]", fft::irfft(spectrum * kernel, 4));
+  GUESS("[3, 3]", stft(ones({16}), 4, {.hop_length = 8, .window = ones({4})}).abs().shape());
+}
+
+TEST(SeventhHour, PartsWithNames) {
+  const Variable x = arange(12).to(f32).view({1, 12});
+  auto [q, k, v] = x.chunk<3>(-1);
+  GUESS("[[4, 5, 6, 7]]", k);
+  auto [mean, log_std] = x.split<2>(6, 1);
+  GUESS("[[6, 7, 8, 9, 10, 11]]", log_std);
+  auto [row] = x.unbind<1>();
+  GUESS("[12]", row.shape());
+  auto [n, columns] = x.sizes<2>();
+  EXPECT_EQ(n, 1);
+  EXPECT_EQ(columns, 12);
+  EXPECT_THROW(x.unbind<2>(), ShapeError);
+  EXPECT_THROW(x.sizes<3>(), ShapeError);
+  auto [ys, xs] = torch::meshgrid(arange(2), arange(3), "ij");
+  GUESS("[[0, 0, 0], [1, 1, 1]]", ys);
+  auto [a, b] = meshgrid(arange(2), arange(3), "xy");
+  GUESS("[3, 2]", b.shape());
+  GUESS("3", unique(tensor({2, 1, 2, 5})).numel());
+}
+
+TEST(SeventhHour, NumbersByPosition) {
+  const Variable a = ones({2, 2}), batch = ones({1, 2, 2});
+  GUESS("[[4.5, 4.5], [4.5, 4.5]]", torch::addmm(a, a, a, 0.5, 2));
+  GUESS("[[[4.5, 4.5], [4.5, 4.5]]]", torch::baddbmm(batch, batch, batch, 0.5, 2));
+  GUESS("[5, 5]", addmv(ones({2}), a, ones({2}), 1, 2));
+  GUESS("[-3, 4]", div(tensor({-5, 9}), 2, {.rounding_mode = "floor"}));
+  const Variable m = tensor({{3.0, 0.0}, {4.0, 5.0}});
+  GUESS("6.7082", linalg::norm(m, 2));  // the largest singular value
+  GUESS("7", linalg::norm(m, 1));
+  GUESS("6.7082", linalg::norm(m, 2, {0, 1}));
+  GUESS("[5, 5]", linalg::norm(m, 2, 0));
+  GUESS("5", linalg::norm(tensor({3.0, 4.0}), 2));
+}
+
+struct Rounded : autograd::Function<Rounded> {
+  static variable_list forward(AutogradContext*, const Variable& x) { return {x.round(), x * 2}; }
+  static variable_list backward(AutogradContext*, variable_list g) { return {g[0] + g[1]}; }
+};
+
+TEST(SeventhHour, FunctionsOfTransforms) {
+  const Variable x = tensor({1.0, 2.0}).requires_grad_();
+  sum(Rounded::apply(x)[0]).backward();
+  GUESS("[1, 1]", x.grad());
+  auto [value, gradient] = func::value_and_grad([](const Variable& v) { return sum(v * v); })(x);
+  GUESS("5", value);
+  auto [sums, largest] = vmap([](const Variable& row) {
+    return std::make_tuple(row.sum(), row.max());
+  })(tensor({{1.0, 2.0}, {3.0, 4.0}}));
+  GUESS("[3, 7]", sums);
+  GUESS("[2, 4]", largest);
+  GUESS("[[2, 6], [4, 8]]",
+        vmap([](const Variable& v) { return v * 2; }, 0, 1)(tensor({{1.0, 2.0}, {3.0, 4.0}})));
+}
+
+TEST(SeventhHour, Enumerate) {
+  TensorDataset set(arange(6).to(f32), arange(6));
+  DataLoader loader(set, 2);
+  std::string seen;
+  for (auto [i, batch] : enumerate(loader)) {
+    auto& [x, y] = batch;
+    seen += text(i) + ":" + text(y) + " ";
+  }
+  GUESS("0:[0, 1] 1:[2, 3] 2:[4, 5] ", seen);
+  for (auto& [i, batch] : enumerate(loader, 1)) seen = text(i) + text(batch[1]);
+  GUESS("3[4, 5]", seen);
+  std::vector<int> numbers = {1, 2};
+  for (auto [i, n] : enumerate(numbers)) n += 10 * int(i + 1);
+  EXPECT_EQ(numbers, (std::vector<int>{11, 22}));
+  nn::Sequential net(nn::Linear(2, 3), nn::ReLU());
+  for (auto [i, layer] : enumerate(net)) seen = text(i) + text(layer);
+  GUESS("1ReLU()", seen);
+  EXPECT_EQ(len(loader), 3);
+  EXPECT_EQ(len(set), 6);
+  EXPECT_EQ(len(net), 2);
+  EXPECT_EQ(len(zeros({4, 2})), 4);
+  BatchSampler lists(SequentialSampler(set), 4, false);
+  seen.clear();
+  for (auto& indices : lists) seen += text(indices.size());
+  EXPECT_EQ(seen, "42");
+  EXPECT_EQ(lists.size(), 2);
+}
+
+TEST(SeventhHour, DataSetsInPlaceOfLoaders) {
+  manual_seed(0);
+  TensorDataset set(randn({32, 4}), randint(0, 3, {32}));
+  nn::Sequential net(nn::Linear(4, 3));
+  optim::Adam adam(net, 1e-2);
+  const History history =
+      fit(net, set, adam, {.epochs = 2, .batch_size = 8, .verbose = 0, .validation_data = set});
+  EXPECT_EQ(history.epochs.size(), 2u);
+  EXPECT_EQ(evaluate(net, set, {.batch_size = 5}).count, 32);
+  EXPECT_NEAR(evaluate(net, set).loss, history.epochs.back().val_loss, 1e-6);
+  GUESS("[32, 3]", predict(net, set).shape());
+}
+
+// Numbers of torch.optim with maximize=True.
+TEST(SeventhHour, Maximize) {
+  const auto climb = [](auto make) {
+    Variable p = tensor({1.0, 2.0}).requires_grad_();
+    auto optimizer = make(std::vector<Variable>{p});
+    for (int i = 0; i < 5; ++i) {
+      optimizer.zero_grad();
+      (-(p - 3).pow(2)).sum().backward();
+      optimizer.step();
+    }
+    return p;
+  };
+  const auto near = [](const Variable& p, double first, double second) {
+    EXPECT_NEAR(p[0].item(), first, 1e-4);
+    EXPECT_NEAR(p[1].item(), second, 1e-4);
+  };
+  near(climb([](auto p) { return optim::Adam(p, {.lr = 0.1, .maximize = true}); }), 1.49704,
+       2.49204);
+  near(climb([](auto p) {
+         return optim::SGD(p, {.lr = 0.1, .weight_decay = 0.1, .maximize = true});
+       }),
+       2.28569, 2.59340);
+}
+
+TEST(SeventhHour, Layers) {
+  nn::Sequential net;
+  EXPECT_TRUE(net.empty());
+  net.add_module("fc", nn::Linear(2, 2));
+  nn::init::xavier_uniform_(net[0].weight());
+  nn::init::zeros_(net[0].bias());
+  GUESS("[0, 0]", net[0].bias());
+  net.eval();
+  EXPECT_FALSE(net.training());
+  nn::TransformerEncoderLayer layer(8, 2, 16, 0.0, {.activation = "gelu", .batch_first = true});
+  GUESS("[16, 8]", layer.linear1.weight.shape());
+  nn::ModuleDict heads{{"a", nn::Linear(2, 2)}, {"b", nn::ReLU()}};
+  EXPECT_EQ(heads.keys(), (std::vector<std::string>{"a", "b"}));
+  TensorMap state = net.state_dict();
+  state["fc.bias"].copy_(ones({2}));
+  GUESS("[1, 1]", net[0].bias());
+  Variable x = ones({2});
+  GUESS("[1, 1]", x.to("cpu", /*non_blocking=*/true).to(cpu, true));
+  optim::SGD sgd(net, 0.5);
+  optim::StepLR schedule(sgd, 1, 0.1);
+  GUESS("[0.5]", schedule.get_last_lr());
+  sgd.step();
+  schedule.step();
+  EXPECT_EQ(schedule.last_epoch(), 1);
+  std::vector<RemovableHandle> handles;
+  handles.push_back(x.requires_grad_().register_hook([](const Variable&) {}));
+  EXPECT_EQ(torch::Generator().manual_seed(3).state().seed, 3u);
+}
+
+}  // namespace
