@@ -19,6 +19,11 @@ class RandomGenerator::Lock {
   std::atomic_flag& busy_;
 };
 
+RandomGenerator::~RandomGenerator() {
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    step->on_end(*this);
+}
+
 RandomState RandomGenerator::draw(uint64_t words) {
   RandomState start;
   DrawObserver* observer = detail::context.draw_observer;

@@ -65,6 +65,7 @@ class DrawObserver {
 class RandomGenerator {
  public:
   explicit RandomGenerator(uint64_t seed = 0) : state_{seed, 0} {}
+  ~RandomGenerator();  // tells a captured step, which cannot repeat draws of a generator of its own
 
   /// Reserves `words` 32-bit words and returns the state at which they start.
   RandomState draw(uint64_t words);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -20,15 +19,6 @@ namespace {
 
 using CurrentStep = detail::Set<&detail::Context::step_observer>;
 constexpr size_t kAlign = 16;
-
-/// The frame of record() on this thread. The stack grows towards lower addresses.
-constinit thread_local uintptr_t recording_frame = 0;
-
-/// Whether an object is a local variable of the function that is being recorded.
-[[gnu::noinline]] bool is_local(const void* object) {
-  const auto at = reinterpret_cast<uintptr_t>(object);
-  return at < recording_frame && at > reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-}
 
 Leaf& leaf_of(const RefPtr<TapeNode>& node) { return static_cast<Leaf&>(*node); }
 
@@ -64,7 +54,6 @@ void Capture::record(const std::function<void()>& fn) {
   if (current() != nullptr)
     fail<ArgumentError>("GraphedStep: another one is recorded by this thread");
   const CurrentStep step(this);
-  recording_frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   begin();
   recording_ = true;
   const absl::Cleanup leave = [this] { this->leave(); };
@@ -91,6 +80,8 @@ void Capture::finish() {
     gradient.result = leaf_of(gradient.leaf).gradient();
     gradient.hooks = leaf_of(gradient.leaf).hooks_state();
   }
+  for (const Draws& draws : draws_)
+    if (draws.generator == nullptr) return give_up("the step makes a generator");
   for (CapturedOperand& operand : operands_) {
     operand.is_written = operand.tensor.storage().version() != operand.version;
     if (operand.tensor.storage().has_one_owner())
@@ -100,7 +91,7 @@ void Capture::finish() {
   recording_ = false;
   leaf_changes_ = detail::leaf_change_count();
   if (!end(/*repeats=*/true)) return lose();
-  for (const Draws& draws : draws_) draws.generator->set_state(draws.start);
+  reset_generators();
   ready_ = true;
 }
 
@@ -110,14 +101,19 @@ void Capture::execute() {
   recording_ = false;
   detail::context.step_observer = nullptr;
   if (!end(/*repeats=*/false)) return lose();
-  for (const Draws& draws : draws_) draws.generator->set_state(draws.start);
+  reset_generators();
   prepare();
   launch(values_);
 }
 
+void Capture::reset_generators() {
+  for (const Draws& draws : draws_)
+    if (draws.generator != nullptr) draws.generator->set_state(draws.start);
+}
+
 void Capture::lose() {
   lost_ = true;
-  for (const Draws& draws : draws_) draws.generator->set_state(draws.start);
+  reset_generators();
   for (const Gradient& gradient : gradients_)
     if (!gradient.into) leaf_of(gradient.leaf).set_gradient({});
 }
@@ -186,11 +182,8 @@ void Capture::on_draw(RandomGenerator& generator, RandomState state, uint64_t co
   const bool is_second = std::any_of(draws_.begin(), draws_.end(), [&](const Draws& draws) {
     return draws.generator != &generator && draws.start.seed == state.seed;
   });
-  const bool ends = is_local(&generator);  // a replay could not ask it
-  if (is_reseeded || is_second || ends) {
-    give_up(ends        ? "the step makes a generator"
-            : is_second ? "two generators have one seed"
-                        : "the step sets the seed of a generator");
+  if (is_reseeded || is_second) {
+    give_up(is_second ? "two generators have one seed" : "the step sets the seed of a generator");
     return generator.set_state({state.seed, state.offset + counters});  // this draw is made without
                                                                         // recording
   }
@@ -202,6 +195,11 @@ void Capture::on_draw(RandomGenerator& generator, RandomState state, uint64_t co
     found = draws_.end() - 1;
   }
   found->counters += counters;
+}
+
+void Capture::on_end(const RandomGenerator& generator) {
+  for (Draws& draws : draws_)
+    if (recording_ && draws.generator == &generator) draws.generator = nullptr;
 }
 
 const RandomState* Capture::base_of(RandomState state) {
@@ -248,6 +246,7 @@ void Capture::on_operand(const Tensor& x) {
 void Capture::prepare() {
   const detail::Set<&detail::Context::draw_observer> unobserved(nullptr);  // draws of the past
   for (const Draws& draws : draws_) {
+    if (draws.generator == nullptr) continue;
     const RandomState now = draws.generator->draw(4 * draws.counters);
     const RandomState base{now.seed, now.offset - draws.start.offset};
     std::memcpy(values_.data() + draws.place, &base, sizeof(base));

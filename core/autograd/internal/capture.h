@@ -68,6 +68,7 @@ class Capture : public StepObserver {
   /// the function was registered. Null if there is no room, which ends the recording.
   const void* live(const void* value, size_t bytes);
   void on_draw(RandomGenerator& generator, RandomState start, uint64_t counters) override;
+  void on_end(const RandomGenerator& generator) override;
   /// Returns the address at which the device finds the seed of a draw and the amount to add to its
   /// offset.
   const RandomState* base_of(RandomState state);
@@ -116,7 +117,7 @@ class Capture : public StepObserver {
   static std::unique_ptr<Capture> create_on_gpu(Device device);
 
   struct Draws {
-    RandomGenerator* generator;
+    RandomGenerator* generator;  // null once it is destroyed, which ends the recording
     RandomState start;
     size_t place;
     uint64_t counters;
@@ -142,6 +143,7 @@ class Capture : public StepObserver {
   void finish();
   void execute();
   void lose();
+  void reset_generators();
   void prepare();
   Gradient* find(const Leaf& leaf);
 

@@ -21,6 +21,8 @@ class StepObserver {
   /// Called after a generator has handed out `counters` counters of its stream, which begin at
   /// `start`.
   virtual void on_draw(RandomGenerator& generator, RandomState start, uint64_t counters) = 0;
+  /// Called when a generator is destroyed. Must not throw.
+  virtual void on_end(const RandomGenerator& /*generator*/) {}
   /// Called before a gradient is accumulated into a leaf.
   virtual void before_gradient(const Leaf& leaf, const Variable& gradient) = 0;
   /// Called after a gradient was accumulated. had_one: the leaf had a gradient before.
