@@ -10,6 +10,7 @@
 // ours `tapegrad::torch`.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -169,12 +170,8 @@ using Dropout2dOptions = DropoutOptions;
 using LeakyReLUOptions = Chained<plain::LeakyReLUOptions>;
 using ELUOptions = Chained<plain::ELUOptions>;
 /// torch::nn::Functional(torch::relu)
-inline plain::Lambda Functional(Variable (*function)(Variable, Where)) {
-  return plain::Lambda([function](const Variable& x) { return function(x, Where::current()); });
-}
-inline plain::Lambda Functional(std::function<Variable(const Variable&)> function) {
-  return plain::Lambda(std::move(function));
-}
+plain::Lambda Functional(Variable (*function)(Variable, Where));
+plain::Lambda Functional(std::function<Variable(const Variable&)> function);
 using TransformerOptions = Chained<plain::TransformerOptions, &plain::TransformerOptions::d_model,
                                    &plain::TransformerOptions::nhead>;
 using UpsampleOptions = Chained<InterpolateOptions>;
@@ -191,6 +188,7 @@ using CTCLossOptions = Chained<CtcLossOptions>;
 using TripletMarginLossOptions = Chained<TripletMarginOptions>;
 
 namespace functional {
+// Templates, so that a program that calls none of the functions compiles none of them.
 using namespace ::tapegrad;
 using ::tapegrad::nn::functional::unfold;
 struct PadOptions : ::tapegrad::PadOptions {
@@ -198,8 +196,8 @@ struct PadOptions : ::tapegrad::PadOptions {
 };
 using PadFuncOptions = Chained<PadOptions, &PadOptions::amounts>;
 using ::tapegrad::pad;
-inline Variable pad(const Variable& x, const PadFuncOptions& options,
-                    Where where = Where::current()) {
+template <std::same_as<PadFuncOptions> O>
+Variable pad(const Variable& x, const O& options, Where where = Where::current()) {
   return pad(x, options.amounts, static_cast<const ::tapegrad::PadOptions&>(options), where);
 }
 struct LayerNormOptions {
@@ -209,8 +207,8 @@ struct LayerNormOptions {
 };
 using LayerNormFuncOptions = Chained<LayerNormOptions, &LayerNormOptions::normalized_shape>;
 using ::tapegrad::layer_norm;
-inline Variable layer_norm(const Variable& x, const LayerNormFuncOptions& options,
-                           Where where = Where::current()) {
+template <std::same_as<LayerNormFuncOptions> O>
+Variable layer_norm(const Variable& x, const O& options, Where where = Where::current()) {
   const LayerNormOptions& of = options;
   return layer_norm(x, of.normalized_shape, of.weight, of.bias, of.eps, where);
 }
@@ -222,9 +220,9 @@ struct CosineSimilarityOptions {
 };
 using CosineSimilarityFuncOptions = Chained<CosineSimilarityOptions>;
 using ::tapegrad::cosine_similarity;
-inline Variable cosine_similarity(const Variable& a, const Variable& b,
-                                  const CosineSimilarityFuncOptions& options,
-                                  Where where = Where::current()) {
+template <std::same_as<CosineSimilarityFuncOptions> O>
+Variable cosine_similarity(const Variable& a, const Variable& b, const O& options,
+                           Where where = Where::current()) {
   const CosineSimilarityOptions& of = options;
   return cosine_similarity(a, b, of.dim, of.eps, where);
 }
@@ -234,9 +232,9 @@ struct PairwiseDistanceOptions {
 };
 using PairwiseDistanceFuncOptions = Chained<PairwiseDistanceOptions>;
 using ::tapegrad::pairwise_distance;
-inline Variable pairwise_distance(const Variable& a, const Variable& b,
-                                  const PairwiseDistanceFuncOptions& options,
-                                  Where where = Where::current()) {
+template <std::same_as<PairwiseDistanceFuncOptions> O>
+Variable pairwise_distance(const Variable& a, const Variable& b, const O& options,
+                           Where where = Where::current()) {
   const PairwiseDistanceOptions& of = options;
   return pairwise_distance(a, b, of.p, of.eps, of.keepdim, where);
 }
@@ -257,8 +255,9 @@ using SmoothL1LossFuncOptions = SmoothL1LossOptions;
 using HuberLossFuncOptions = HuberLossOptions;
 using KLDivFuncOptions = KLDivLossOptions;
 using ::tapegrad::kl_div;
-inline Variable kl_div(const Variable& x, const Variable& target, const KLDivFuncOptions& options,
-                       Where where = Where::current()) {
+template <std::same_as<KLDivFuncOptions> O>
+Variable kl_div(const Variable& x, const Variable& target, const O& options,
+                Where where = Where::current()) {
   return KLDivLoss(static_cast<const KLDivOptions&>(options)).forward(x, target, where);
 }
 using CTCLossFuncOptions = CTCLossOptions;
