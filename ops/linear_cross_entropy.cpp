@@ -45,7 +45,9 @@ struct LinearCrossEntropy {
   static constexpr std::string_view kName = tapegrad::kName;
   static constexpr size_t kRequired = 2;
   ReadAgain checked;  // the class ids: int64, in range
-  LinearCrossEntropyOptions options;
+  ReadAgain weights;  // of the classes, in the dtype of x, or empty
+  CrossEntropySpec spec;
+  Reduction reduction;
   std::array<bool, 3> wanted;  // gradients
   SavedInput<0> x{};
   SavedInput<1> weight{};
@@ -54,15 +56,12 @@ struct LinearCrossEntropy {
   auto saved() { return std::tie(x, weight, bias); }
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    const Tensor& target = checked.value(kName);
+    const Tensor &target = checked.value(kName), &factors = weights.value(kName);
     const int64_t rows = x.shape()[0], classes = weight.shape()[0];
     const int64_t most = std::min(rows, std::max(x.shape()[1], kFewestRows));
-    const CrossEntropySpec spec{options.ignore_index, options.label_smoothing};
-    const Tensor factors =
-        options.weight.defined() ? options.weight.value().to(x.dtype()).contiguous() : Tensor();
     Tensor losses = Tensor::full({rows}, 0, x.dtype(), x.device());
     Tensor y = x.empty_like({}), scale;
-    if (options.reduction == Reduction::kMean) {
+    if (reduction == Reduction::kMean) {
       scale = x.empty_like({});
       kernels::cross_entropy_reduce(y, losses, target, factors, spec.ignore_index, scale);
     }
@@ -92,13 +91,14 @@ struct LinearCrossEntropy {
     std::vector<Variable> inputs{x(), weight()};
     if (bias) inputs.push_back(bias());
     const Variable ids(checked.value(kName));
+    const CrossEntropyOptions options{
+        .weight = weights ? Variable(weights.value(kName)) : Variable(),
+        .ignore_index = spec.ignore_index,
+        .reduction = reduction,
+        .label_smoothing = spec.label_smoothing};
     const auto two_ops = [&](const std::vector<Variable>& in) -> std::vector<Variable> {
       const Variable z = linear(in[0], in[1], in.size() > 2 ? in[2] : Variable());
-      return {cross_entropy(z, ids,
-                            {.weight = options.weight,
-                             .ignore_index = options.ignore_index,
-                             .reduction = options.reduction,
-                             .label_smoothing = options.label_smoothing})};
+      return {cross_entropy(z, ids, options)};
     };
     std::vector<Variable> products =
         vjp(two_ops, inputs, std::vector<Variable>{dy}, {.create_graph = true}).products;
@@ -176,11 +176,15 @@ Variable linear_cross_entropy(const Variable& x, const Variable& linear_weight,
   }
   const Tensor checked = ids.value().to(i64).contiguous();
   kernels::check_classes(checked, kName, linear_weight.size(0), options.ignore_index);
+  Tensor weights;
+  if (options.weight.defined()) weights = options.weight.value().to(rows.dtype()).contiguous();
   const auto needs = [](const Variable& v) {
     return is_recording() && v.defined() && v.requires_grad();
   };
   return apply(LinearCrossEntropy{.checked = checked,
-                                  .options = options,
+                                  .weights = weights,
+                                  .spec = {options.ignore_index, options.label_smoothing},
+                                  .reduction = options.reduction,
                                   .wanted = {needs(rows), needs(linear_weight), needs(bias)}},
                where, rows.contiguous(), linear_weight.contiguous(), bias);
 }
