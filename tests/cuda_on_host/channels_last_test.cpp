@@ -243,7 +243,8 @@ TEST(CudaChannelsLast, WholeNumbersAgreeToTheBit) {
       Variable b = whole({g.weight[0]}, 3, f16).requires_grad_();
       const Variable y = conv2d_relu(x, w, b, g.options);
       sum(y * whole(y.shape(), 4, f16)).backward();
-      for (const Variable& v : {y, x.grad(), w.grad(), b.grad()}) results.push_back(values_of(v));
+      for (const Variable& v : std::vector<Variable>{y, x.grad(), w.grad(), b.grad()})
+        results.push_back(values_of(v));
     }
     return results;
   };

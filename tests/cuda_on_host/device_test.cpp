@@ -130,7 +130,7 @@ TEST(CudaLinear, ExactSumsAreTheCpus) {
         const Variable y = linear(x, weight, bias);
         sum(y * whole({rows, out}).detach()).backward();
         std::vector<std::vector<double>> results;
-        for (const Variable& v : {y, x.grad(), weight.grad(), bias.grad()})
+        for (const Variable& v : std::vector<Variable>{y, x.grad(), weight.grad(), bias.grad()})
           results.push_back(v.to(f64).to_vector<double>());
         return results;
       };
@@ -164,7 +164,8 @@ TEST(CudaLinear, GeluAndItsGradientAreTheCpus) {
       const Variable y = linear(linear_gelu(x, weight, bias), behind);
       sum(y).backward();
       std::vector<std::vector<double>> results;
-      for (const Variable& v : {hidden, y, x.grad(), weight.grad(), bias.grad(), behind.grad()})
+      for (const Variable& v :
+           std::vector<Variable>{hidden, y, x.grad(), weight.grad(), bias.grad(), behind.grad()})
         results.push_back(v.to(f64).to_vector<double>());
       return results;
     };

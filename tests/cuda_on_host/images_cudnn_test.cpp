@@ -213,7 +213,8 @@ TEST_F(CudaImagesCudnn, AGraphRepeatsTheBits) {
     std::vector<Values> results;
     for (int i = 0; i < 4; ++i) {
       results.push_back(values_of(step(draw({2, 8, 128, 128}))));
-      for (const Variable& each : {filter.grad(), weight.grad(), bias.grad(), mean, var})
+      for (const Variable& each :
+           std::vector<Variable>{filter.grad(), weight.grad(), bias.grad(), mean, var})
         results.push_back(values_of(each));
     }
     EXPECT_EQ(step.is_graphed(), graph) << step.reason();

@@ -68,7 +68,7 @@ TEST(Conv3d, KernelsAgreeWithImages) {
       const Variable dx = grad({sum(y.square())}, {x}, {.create_graph = true})[0];
       sum(dx.square()).backward();
       std::vector<Doubles> all;
-      for (const Variable& each : {y, dx, x.grad(), w.grad(), b.grad()})
+      for (const Variable& each : std::vector<Variable>{y, dx, x.grad(), w.grad(), b.grad()})
         all.push_back(values(each));
       return all;
     };
