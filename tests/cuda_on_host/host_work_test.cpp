@@ -32,7 +32,7 @@ TEST(CudaLinalgOfTheDevice, PermutationsOfLuDoNotWait) {
     const Variable solved = linalg::lu_solve(lu, pivots, rows);
     const auto [p, l, u] = linalg::lu(x.detach());
     sum(solved * solved).backward();
-    return std::vector{p, matmul(p, matmul(l, u)), solved, x.grad()};
+    return std::vector<Variable>{p, matmul(p, matmul(l, u)), solved, x.grad()};
   };
   const auto expected = results(cpu), got = results(gpu);
   for (size_t i = 0; i < expected.size(); ++i)

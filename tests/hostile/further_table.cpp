@@ -19,6 +19,7 @@
 #include "optim/adam_variants.h"
 #include "optim/combined_schedulers.h"
 #include "optim/lbfgs.h"
+#include "optim/muon.h"
 #include "optim/optimizers.h"
 #include "tests/hostile/kit.h"
 #include "tests/temp_dir.h"

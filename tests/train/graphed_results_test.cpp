@@ -112,7 +112,9 @@ TEST(GraphedResults, ALargeResultIsInMemoryOnce) {
   GraphedStep step([&] { return x * 3.0; }, {}, {.warmup = 1});
   for (int i = 0; i < kRuns; ++i) {
     const Variable y = step();
-    if (i >= 2) EXPECT_LT(memory_stats().in_use - before, 6 << 20);
+    if (i >= 2) {
+      EXPECT_LT(memory_stats().in_use - before, 6 << 20);
+    }
   }
   EXPECT_LT(memory_stats().in_use - before, 2 << 20);
 }
