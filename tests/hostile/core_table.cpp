@@ -150,8 +150,9 @@ void add_tensor_rows(Table& table) {
         x.dtype(), x.is_contiguous(), x.shares_storage(y), x.device(), x.storage();
         x.is_sole_owner(), x.data<float>();
       });
-  table.leave_out("the caller vouches for the memory",
-                  "Tensor::wrap Tensor::with_layout Tensor::on_host Tensor::set_offset");
+  table.leave_out(
+      "the caller vouches for the memory",
+      "Tensor::wrap Tensor::with_layout Tensor::on_host Tensor::set_offset Tensor::hand_over");
   table.add("from_blob", [](const Shape& shape, DType dtype) {
     static double memory[64];
     if (numel(shape) <= 64) use(from_blob(memory, shape).to(dtype));
