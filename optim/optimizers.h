@@ -81,7 +81,7 @@ struct AdamOptions {
   Setting<double> weight_decay = 0.0;  // times the parameter, added to the gradient
   Setting<bool> amsgrad = false;
   Setting<bool> maximize = false;  // steps that increase the loss
-  bool fused = false;              // no effect: every step is one kernel per parameter
+  bool fused = false;              // no effect: steps are always fused
 };
 /// State: exp_avg, exp_avg_sq; with amsgrad also max_exp_avg_sq.
 class Adam : public Optimizer {
@@ -112,7 +112,7 @@ struct AdamWOptions {
   Setting<double> weight_decay = 1e-2;  // times lr and the parameter, subtracted from the parameter
   Setting<bool> amsgrad = false;
   Setting<bool> maximize = false;  // steps that increase the loss
-  bool fused = false;              // no effect: every step is one kernel per parameter
+  bool fused = false;              // no effect: steps are always fused
 };
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
 class AdamW final : public Adam {
