@@ -32,8 +32,10 @@ struct LogAddExp {
 struct LogAddExp2 {
   template <typename V>
   TG_HD V operator()(V a, V b) const {
-    const V ln2(0.69314718055994530942);
-    return LogAddExp{}(a * ln2, b * ln2) * V(1 / 0.69314718055994530942);
+    using F = Functions<V>;
+    const V larger = Maximum{}(a, b), log2_e(1.44269504088896340736);
+    const V y = larger + F::log1p(F::exp2(F::negative(F::abs(a - b)))) * log2_e;
+    return select((a == b) & !(a - b == V(0)), a, y);
   }
 };
 

@@ -96,6 +96,12 @@ struct Log2 {
     return Functions<V>::log2(x);
   }
 };
+struct Log10 {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::log10(x);
+  }
+};
 struct Sin {
   template <typename V>
   TG_HD V operator()(V x) const {

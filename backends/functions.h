@@ -25,6 +25,7 @@ struct Functions {
   TG_HD static V log(V x) { return std::log(x); }
   TG_HD static V log1p(V x) { return std::log1p(x); }
   TG_HD static V log2(V x) { return std::log2(x); }
+  TG_HD static V log10(V x) { return std::log10(x); }
   TG_HD static V sin(V x) { return std::sin(x); }
   TG_HD static V cos(V x) { return std::cos(x); }
   TG_HD static V tan(V x) { return std::tan(x); }

@@ -191,10 +191,6 @@ Variable xlog1py(const Operand& x, const Operand& y) {
   return where(zero, 0, a * log1p(where(zero, 0, b)));
 }
 
-Variable log10(const Variable& x, Where where) {
-  const CallLine line(where);
-  return log(x) * (1 / std::numbers::ln10);
-}
 Variable exp2(const Variable& x, Where where) { return of_float<Exp2>(x, where); }
 Variable deg2rad(const Variable& x, Where where) {
   const CallLine line(where);
@@ -266,7 +262,6 @@ void catalog_numeric(Catalog& catalog) {
   catalog.add("lcm(input, other)", "the least common multiple", call.operator()<lcm>(), flat);
   catalog.add("xlog1py(input, other)", "input log(1 + other), and 0 for 0",
               call.operator()<xlog1py>());
-  catalog.add("log10(input)", "log(x) / log(10)", unary.operator()<log10>());
   catalog.add("exp2(input)", "2^x", unary.operator()<exp2>());
   catalog.add("deg2rad(input)", "x pi / 180", unary.operator()<deg2rad>());
   catalog.add("rad2deg(input)", "x 180 / pi", unary.operator()<rad2deg>());

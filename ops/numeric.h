@@ -31,7 +31,6 @@ Variable lcm(const Operand& a, const Operand& b);
 /// Returns x * log1p(y), and 0 where x = 0 unless y is NaN.
 Variable xlog1py(const Operand& x, const Operand& y);
 
-Variable log10(const Variable& x, Where where = Where::current());
 Variable exp2(const Variable& x, Where where = Where::current());     // 2^x
 Variable deg2rad(const Variable& x, Where where = Where::current());  // x * pi / 180
 Variable rad2deg(const Variable& x, Where where = Where::current());  // x * 180 / pi

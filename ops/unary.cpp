@@ -17,6 +17,7 @@ namespace tapegrad {
 namespace kernels {
 constinit Unary neg{"neg"}, abs{"abs"}, sign{"sign"}, square{"square"}, step{"step"};
 constinit Unary exp{"exp"}, expm1{"expm1"}, log{"log"}, log1p{"log1p"}, log2{"log2"};
+constinit Unary log10{"log10"};
 constinit Unary sqrt{"sqrt"}, rsqrt{"rsqrt"}, reciprocal{"reciprocal"};
 constinit Unary sin{"sin"}, cos{"cos"}, tan{"tan"}, tanh{"tanh"}, erf{"erf"};
 constinit Unary floor{"floor"}, ceil{"ceil"}, round{"round"}, trunc{"trunc"};
@@ -85,6 +86,13 @@ struct Log2 : UnaryOp<kernels::log2> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy / (x() * std::numbers::ln2); }
+};
+
+struct Log10 : UnaryOp<kernels::log10> {
+  static constexpr std::string_view kName = "log10";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+  Variable backward(const Variable& dy) const { return dy / (x() * std::numbers::ln10); }
 };
 
 struct Sqrt : UnaryOp<kernels::sqrt> {
@@ -280,6 +288,7 @@ Variable expm1(Variable x, Where where) { return of_wide_float<Expm1>(std::move(
 Variable log(Variable x, Where where) { return of_wide_float<Log>(std::move(x), where); }
 Variable log1p(Variable x, Where where) { return of_wide_float<Log1p>(std::move(x), where); }
 Variable log2(Variable x, Where where) { return of_wide_float<Log2>(std::move(x), where); }
+Variable log10(Variable x, Where where) { return of_wide_float<Log10>(std::move(x), where); }
 Variable sqrt(Variable x, Where where) { return of_float<Sqrt>(std::move(x), where); }
 Variable rsqrt(Variable x, Where where) { return of_wide_float<Rsqrt>(std::move(x), where); }
 Variable square(Variable x, Where where) { return apply_over(Square{}, where, {std::move(x)}); }
@@ -349,6 +358,7 @@ void catalog_unary(Catalog& catalog) {
   catalog.add("log(input)", "log(x)", [](const Arguments& a) { return log(a[0]); });
   catalog.add("log1p(input)", "log(1 + x)", [](const Arguments& a) { return log1p(a[0]); });
   catalog.add("log2(input)", "log(x) / log(2)", [](const Arguments& a) { return log2(a[0]); });
+  catalog.add("log10(input)", "log(x) / log(10)", [](const Arguments& a) { return log10(a[0]); });
   catalog.add("sqrt(input)", "x^(1/2)", [](const Arguments& a) { return sqrt(a[0]); });
   catalog.add("rsqrt(input)", "x^(-1/2)", [](const Arguments& a) { return rsqrt(a[0]); });
   catalog.add("square(input)", "x^2", [](const Arguments& a) { return square(a[0]); });

@@ -21,6 +21,7 @@ Variable expm1(Variable x, Where where = Where::current());  // exp(x) - 1, accu
 Variable log(Variable x, Where where = Where::current());
 Variable log1p(Variable x, Where where = Where::current());  // log(1 + x), accurate near 0
 Variable log2(Variable x, Where where = Where::current());
+Variable log10(Variable x, Where where = Where::current());
 Variable sqrt(Variable x, Where where = Where::current());  // the derivative at 0 is inf
 Variable rsqrt(Variable x, Where where = Where::current());
 Variable square(Variable x, Where where = Where::current());
@@ -70,7 +71,7 @@ namespace kernels {
 using Unary = Kernel<void(const Tensor& x, Tensor& y)>;
 
 extern Unary neg, abs, sign, square, step;  // also integers
-extern Unary exp, expm1, log, log1p, log2, sqrt, rsqrt, reciprocal;
+extern Unary exp, expm1, log, log1p, log2, log10, sqrt, rsqrt, reciprocal;
 extern Unary sin, cos, tan, tanh, erf, floor, ceil, round, trunc;
 extern Unary isnan, isfinite;  // y is bool
 extern Kernel<void(const Tensor& x, Number min, Number max, Tensor& y)> clamp;

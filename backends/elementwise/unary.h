@@ -22,6 +22,7 @@ void register_unary_kernels() {
   D::template set<kernels::log, formulas::Log>(kFloatTypes);
   D::template set<kernels::log1p, formulas::Log1p>(kFloatTypes);
   D::template set<kernels::log2, formulas::Log2>(kFloatTypes);
+  D::template set<kernels::log10, formulas::Log10>(kFloatTypes);
   D::template set<kernels::sqrt, formulas::Sqrt>(kFloatTypes);
   D::template set<kernels::rsqrt, formulas::Rsqrt>(kFloatTypes);
   D::template set<kernels::reciprocal, formulas::Reciprocal>(kFloatTypes);

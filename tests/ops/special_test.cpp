@@ -329,5 +329,14 @@ TEST(Special, DerivativeOfXlog1pyAtZero) {
   expect_exactly(xlog1py(make<double>({0}), make<double>({kNaN})), {kNaN});
 }
 
+// log2(2^a + 2^b) is a + 1 for a = b, and the larger operand where the other is negligible.
+TEST(Special, LogAddExp2IsExactForWholeNumbers) {
+  const Doubles a{3, 0, -7, 1000, 127, kInf, -kInf, kInf, kNaN};
+  const Doubles b{3, 100, -7, 0, -5e8, kInf, -kInf, -kInf, 1};
+  const Doubles sums{4, 100, -6, 1000, 127, kInf, -kInf, kInf, kNaN};
+  expect_exactly(logaddexp2(make<double>(a), make<double>(b)), sums);
+  expect_exactly(logaddexp2(make<double>(a).to(f32), make<double>(b).to(f32)).to(f64), sums);
+}
+
 }  // namespace
 }  // namespace tapegrad

@@ -84,6 +84,7 @@ const Row kRows[] = {
     {"log", log, logl, 1.5},                                          // 0.9
     {"log1p", log1p, log1pl, 1.5},                                    // 0.9
     {"log2", log2, log2l, 1.5},                                       // 0.9
+    {"log10", log10, log10l, 1.5},                                    // 0.6
     {"sqrt", sqrt, sqrtl, 0.5},                                       // rounded correctly
     {"rsqrt", rsqrt, [](long double x) { return 1 / sqrtl(x); }, 2},  // two roundings
     {"reciprocal", reciprocal, [](long double x) { return 1 / x; }, 0.5},
@@ -107,6 +108,11 @@ void check_all() {
   check<R>("sin", sin, sinl, {0, 1.1e6}, 2);
   check<R>("cos", cos, cosl, {0, 1.1e6}, 2);
   check<R>("log2", log2, log2l, {0.99, 1.01}, 1.5);
+  check<R>("log10", log10, log10l, {0.99, 1.01}, 1.5);
+  for (int n = std::is_same_v<R, float> ? 10 : 22; n >= 0; --n) {  // the powers that R represents
+    const Variable x = scalar(std::pow(10.0, n), {.dtype = kDTypeOf<R>});
+    EXPECT_EQ(log10(x, Where::current()).item(), n);
+  }
 }
 
 TEST(Unary, FunctionsAreWithinFourUlp) {

@@ -60,13 +60,17 @@ struct Table<float> {
   static constexpr float kSubnormalScale = 0x1p+24f, kSubnormalShift = 24.0f;
   static constexpr float kLog2E = 0x1.715476p+0f;
   static constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
+  static constexpr float kLog10E = 0x1.bcb7b2p-2f, kLog10ELow = -0x1.5b235ep-27f;
+  static constexpr float kLog10Of2High = 0x1.344p-2f, kLog10Of2Low = 0x1.3509f8p-18f;
   static constexpr float kTurnHigh = 8192.0f;  // bound up to which the reduction by pi / 2 is exact
   static constexpr float kHalfPi[] = {0x1.921fb6p+0f, -0x1.777a5cp-25f, -0x1.ee59dap-50f};
   // (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2
   static constexpr float kExp[] = {0x1.000000p-1f, 0x1.555556p-3f,  0x1.5554e8p-5f,
                                    0x1.1110e0p-7f, 0x1.6d43d2p-10f, 0x1.a1258cp-13f};
-  // (2 atanh(s) / s - 2) / s^2 in s^2
-  static constexpr float kLog[] = {0x1.555556p-1f, 0x1.9999ecp-2f, 0x1.245c38p-2f, 0x1.ddd172p-3f};
+  // (f - log(1 + f)) / f^2
+  static constexpr float kLog[] = {0x1.000000p-1f, -0x1.555548p-2f, 0x1.ffffeap-3f, -0x1.99a4ccp-3f,
+                                   0x1.55630ep-3f, -0x1.233b36p-3f, 0x1.fb47c4p-4f, -0x1.e5e41ep-4f,
+                                   0x1.e2a888p-4f, -0x1.1bd840p-4f};
   // (sin(x) / x - 1) / x^2 and (cos(x) - 1 + x^2 / 2) / x^4 in x^2, for |x| <= pi / 4
   static constexpr float kSin[] = {-0x1.555556p-3f, 0x1.11110ep-7f, -0x1.a013a6p-13f,
                                    0x1.6dbd70p-19f};
@@ -86,6 +90,8 @@ struct Table<double> {
   static constexpr double kSubnormalScale = 0x1p+54, kSubnormalShift = 54.0;
   static constexpr double kLog2E = 0x1.71547652b82fep+0;
   static constexpr double kLn2High = 0x1.62e42fee00000p-1, kLn2Low = 0x1.a39ef35793c76p-33;
+  static constexpr double kLog10E = 0x1.bcb7b1526e50ep-2, kLog10ELow = 0x1.95355baaafad3p-57;
+  static constexpr double kLog10Of2High = 0x1.34413509fp-2, kLog10Of2Low = 0x1.e7fbcc47c4acdp-40;
   static constexpr double kTurnHigh = 1048576.0;
   static constexpr double kHalfPi[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
                                        -0x1.f1976b7ed8fbcp-110};
@@ -93,6 +99,7 @@ struct Table<double> {
       0x1.0000000000000p-1,  0x1.5555555555555p-3,  0x1.5555555555557p-5,  0x1.1111111111111p-7,
       0x1.6c16c16c15a3fp-10, 0x1.a01a01a019696p-13, 0x1.a01a01a9faa85p-16, 0x1.71de3a5ab0d80p-19,
       0x1.27e4d3ebbbbb4p-22, 0x1.ae642c522f57ep-26, 0x1.1f7f7bd858cc6p-29, 0x1.61c0041f196cep-33};
+  // (2 atanh(s) / s - 2) / s^2 in s^2
   static constexpr double kLog[] = {
       0x1.5555555555555p-1, 0x1.9999999999a38p-2, 0x1.2492492476ba1p-2, 0x1.c71c72017a15cp-3,
       0x1.745cf8f6c9119p-3, 0x1.3b1c38474d3eep-3, 0x1.0fbe478772696p-3, 0x1.0c06cf14c641bp-3};
@@ -234,13 +241,27 @@ Lanes<R> expm1(Lanes<R> x) {
   return expm1_within(xsimd::min(Lanes<R>(T::kExpHigh), xsimd::max(Lanes<R>(T::kExpm1Low), x)));
 }
 
-/// Parts of log(u) for u > 0: u = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), s = f / (2 + f),
-/// and log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + s^2 P(s^2)).
+/// Parts of log(u) for u > 0: u = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)). In float, log(1 +
+/// f) = f - f^2 P(f). In double, log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + s^2 P(s^2)) with s = f /
+/// (2 + f).
 template <typename R>
 struct Logarithm {
   Lanes<R> k, f, rest;  // log(u) = k log(2) + f - rest
+  /// Whether k is infinite for 0 and inf, and f is NaN for NaN and below 0.
+  static constexpr bool kSplitsEdges = XSIMD_WITH_AVX512F && std::is_same_v<R, float>;
 
   explicit Logarithm(Lanes<R> u) {
+    split(u);
+    if constexpr (std::is_same_v<R, float>) {
+      rest = f * f * polynomial(Table<R>::kLog, f);
+    } else {
+      const Lanes<R> s = f / (Lanes<R>(R(2)) + f), z = s * s, half = Lanes<R>(R(0.5)) * f * f;
+      rest = half - s * fused(z, polynomial(Table<R>::kLog, z), half);
+    }
+  }
+
+ private:
+  void split(Lanes<R> u) {
     using T = Table<R>;
     using Word = typename T::Word;
     const auto subnormal = u < Lanes<R>(std::numeric_limits<R>::min());
@@ -252,11 +273,20 @@ struct Logarithm {
     k = from_words<R>(biased | Words<R>(T::kOneShifted)) - Lanes<R>(T::kShifted + R(T::kBias));
     k = k - select(subnormal, Lanes<R>(T::kSubnormalShift), Lanes<R>(R(0)));
     f = mantissa - Lanes<R>(R(1));
-    const Lanes<R> s = f / (Lanes<R>(R(2)) + f), z = s * s;
-    const Lanes<R> half = Lanes<R>(R(0.5)) * f * f;
-    rest = half - s * fused(z, polynomial(T::kLog, z), half);
   }
 };
+
+#if XSIMD_WITH_AVX512F
+template <>
+inline void Logarithm<float>::split(Lanes<float> u) {
+  const __m512 one = _mm512_set1_ps(1.0f), half = _mm512_set1_ps(0.5f),
+               root = _mm512_set1_ps(0x1.6a09e6p+0f), exponent = _mm512_maskz_getexp_ps(0xffff, u),
+               mantissa = _mm512_maskz_getmant_ps(0xffff, u, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan);
+  const __mmask16 high = _mm512_cmp_ps_mask(mantissa, root, _CMP_GE_OQ);
+  k = _mm512_mask_add_ps(exponent, high, exponent, one);
+  f = Lanes<float>(_mm512_mask_mul_ps(mantissa, high, mantissa, half)) - Lanes<float>(one);
+}
+#endif
 
 /// Replaces the results of a logarithm for arguments outside of (0, inf).
 template <typename R>
@@ -272,7 +302,8 @@ Lanes<R> log(Lanes<R> x) {
   using T = Table<R>;
   const Logarithm<R> l(x);
   const Lanes<R> low = fused(l.k, Lanes<R>(T::kLn2Low), negative(l.rest));
-  return at_edges(x, fused(l.k, Lanes<R>(T::kLn2High), l.f + low));
+  const Lanes<R> y = fused(l.k, Lanes<R>(T::kLn2High), l.f + low);
+  return Logarithm<R>::kSplitsEdges ? y : at_edges(x, y);
 }
 
 template <typename R>
@@ -282,7 +313,24 @@ Lanes<R> log2(Lanes<R> x) {
   const Lanes<R> natural = l.f - l.rest;
   const Lanes<R> error = (l.f - natural) - l.rest;  // rounding error of `natural`
   const Lanes<R> low = fused(error, Lanes<R>(Table<R>::kLog2E), natural * Lanes<R>(kLow));
-  return at_edges(x, l.k + fused(natural, Lanes<R>(Table<R>::kLog2E), low));
+  const Lanes<R> y = l.k + fused(natural, Lanes<R>(Table<R>::kLog2E), low);
+  return Logarithm<R>::kSplitsEdges ? y : at_edges(x, y);
+}
+
+/// The exact power for each power of ten: sums of the parts keep their rounding errors.
+template <typename R>
+Lanes<R> log10(Lanes<R> x) {
+  using T = Table<R>;
+  const Logarithm<R> l(x);
+  const Lanes<R> factor(T::kLog10E), natural = l.f - l.rest;
+  const Lanes<R> error = (l.f - natural) - l.rest;  // rounding error of `natural`
+  const Lanes<R> whole = l.k * Lanes<R>(T::kLog10Of2High), part = natural * factor,
+                 y = whole + part;
+  const Lanes<R> error_of_part = fused(natural, factor, negative(part));
+  const Lanes<R> error_of_y = (whole - y) + part;
+  const Lanes<R> low = fused(l.k, Lanes<R>(T::kLog10Of2Low),
+                             fused(error, factor, natural * Lanes<R>(T::kLog10ELow)));
+  return at_edges(x, y + (error_of_y + (error_of_part + low)));
 }
 
 template <typename R>
@@ -301,8 +349,10 @@ Lanes<R> log1p(Lanes<R> x) {
 template <typename R>
 Lanes<R> tanh(Lanes<R> x) {
   const Lanes<R> size = xsimd::min(Lanes<R>(Table<R>::kTanhHigh), magnitude(x));
-  const Lanes<R> e = expm1_within(size + size);
-  return with_sign_of(e / (e + Lanes<R>(R(2))), x);
+  const Exponent<R> e2(size + size);
+  const Lanes<R> scale = power_of_two(e2.n), one(R(1));
+  const Lanes<R> e = fused(e2.fraction, scale, scale - one);
+  return with_sign_of(e / (e + (one + one)), x);
 }
 
 template <typename R>
@@ -368,21 +418,23 @@ Lanes<R> tan(Lanes<R> x) {
   return or_by_lane(x, y, [](R v) { return std::tan(v); });
 }
 
-/// In float: an odd polynomial for |x| < 1, else 1 - exp(Q), where Q fits log(erfc). Since erfc <=
-/// 0.16 there, the error of the fit is scaled down.
+/// An odd polynomial for |x| < 1.
+inline Lanes<float> erf_near_zero(Lanes<float> x) {
+  static constexpr float kFit[] = {0x1.06eba8p-3f,  -0x1.812746p-2f, 0x1.ce2f08p-4f,
+                                   -0x1.b829c8p-6f, 0x1.562a60p-8f,  -0x1.bccf66p-11f,
+                                   0x1.d88750p-14f, -0x1.445f48p-17f};
+  return fused(x, polynomial(kFit, x * x), x);
+}
+/// In float beyond 1: 1 - exp(Q), where Q fits log(erfc). Since erfc <= 0.16 there, the error of
+/// the fit is scaled down.
 inline Lanes<float> erf(Lanes<float> x) {
-  static constexpr float kNear[] = {0x1.06eba8p-3f,  -0x1.812746p-2f, 0x1.ce2f08p-4f,
-                                    -0x1.b829c8p-6f, 0x1.562a60p-8f,  -0x1.bccf66p-11f,
-                                    0x1.d88750p-14f, -0x1.445f48p-17f};
   static constexpr float kFar[] = {0x1.4fb068p-12f, -0x1.2156fap+0f,  -0x1.437eb4p-1f,
                                    -0x1.c2e356p-4f, 0x1.b0e246p-6f,   -0x1.37ecc6p-8f,
                                    0x1.38e5e6p-11f, -0x1.825ce4p-15f, 0x1.b77830p-20f};
   const Lanes<float> size = magnitude(x), one(1.0f);
-  const Lanes<float> near = fused(size, polynomial(kNear, size * size), size);
   const Lanes<float> within = select(size > Lanes<float>(4.0f), Lanes<float>(4.0f), size);
   const Lanes<float> far = one - exp(polynomial(kFar, within));
-  const Lanes<float> y = select(size < one, near, far);
-  return with_sign_of(y, x);
+  return with_sign_of(select(size < one, erf_near_zero(size), far), x);
 }
 /// erfc(x) for x >= 0: exp(-x^2) P(u) / (1 + 2 x), where P is a Chebyshev fit over all x and the
 /// rounding of x^2 is made good.
@@ -471,6 +523,7 @@ struct Functions<xsimd::batch<R, A>> {
   static V log(V x) { return backends::cpu::functions::log(x); }
   static V log1p(V x) { return backends::cpu::functions::log1p(x); }
   static V log2(V x) { return backends::cpu::functions::log2(x); }
+  static V log10(V x) { return backends::cpu::functions::log10(x); }
   static V sin(V x) { return backends::cpu::functions::sin(x); }
   static V cos(V x) { return backends::cpu::functions::cos(x); }
   static V tan(V x) { return backends::cpu::functions::tan(x); }

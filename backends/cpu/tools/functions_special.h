@@ -142,12 +142,12 @@ inline Lanes<float> erfc(Lanes<float> x) {
   const Lanes<float> one(1.0f), two(2.0f);
   const Lanes<float> size = xsimd::min(Lanes<float>(20.0f), magnitude(x));
   const Lanes<float> square = size * size, rest = fused(size, size, negative(square));
-  const Lanes<float> bell = exp(negative(square));
+  const Lanes<float> bell = exp_of_negative(negative(square));
   const Lanes<float> t = one / fused(size, Lanes<float>(0x1.99999ap-2f), one);
   const Lanes<float> fit = t * polynomial(kFit, t);
   const Lanes<float> tail = bell * fused(negative(rest), fit, fit);  // exp(-rest) is 1 - rest
   const Lanes<float> far = select(x < Lanes<float>(0.0f), two - tail, tail);
-  const Lanes<float> y = select(magnitude(x) < Lanes<float>(0.5f), one - erf(x), far);
+  const Lanes<float> y = select(size < Lanes<float>(0.5f), one - erf_near_zero(x), far);
   return select(x == x, y, x);
 }
 
