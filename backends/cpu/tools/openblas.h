@@ -1,13 +1,15 @@
-// Processor type of OpenBLAS. OpenBLAS chooses its kernels when the program is loaded; a processor
-// that is newer than the library counts as "Prescott", with SSE3 only.
+// Processor type of OpenBLAS, which selects its kernels when the program is loaded. OpenBLAS takes
+// a processor that is newer than itself for "Prescott", with SSE3 only: matrix factorisations and
+// float64 products then take two to four times as long. backends/cpu_process.cpp selects the type
+// again by the processor's instructions, unless the environment sets OPENBLAS_CORETYPE.
 #pragma once
 
 #include <string>
 
 namespace tapegrad::backends::cpu {
 
-/// Returns what to do if OpenBLAS uses kernels for Prescott on a processor with AVX2; otherwise an
-/// empty string.
+/// Returns what to do if OpenBLAS nevertheless uses kernels for Prescott on a processor with AVX2;
+/// otherwise an empty string.
 std::string openblas_advice();
 
 }  // namespace tapegrad::backends::cpu
