@@ -263,6 +263,16 @@ Unique unique(const Variable& x, Where where) {
   return runs(sorted, order, starts_of(sorted), x.shape());
 }
 
+/// The order of rows compared column by column.
+static Variable ordered_by(const Variable& rows, Where where) {
+  Variable order = arange(rows.size(0), {.dtype = i64, .device = rows.device()});
+  for (int64_t column = rows.size(1) - 1; column >= 0; --column) {  // the sort is stable
+    const Variable keys = index_select(select(rows, 1, column), 0, order);
+    order = index_select(order, 0, argsort(keys, 0, false, where));
+  }
+  return order;
+}
+
 Unique unique(const Variable& x, int dim, Where where) {
   const ErrorLine line(where);
   const NoGrad off;
@@ -272,11 +282,17 @@ Unique unique(const Variable& x, int dim, Where where) {
   if (n == 0) return {x.detach(), zeros({0}, whole), zeros({0}, whole)};
   const Variable slices = movedim(x.detach(), {dim}, {0}, where);
   const Variable rows = reshape(slices, {n, x.numel() / n}, where);
-  Variable order = arange(n, whole);  // sorts by the last column first, which a stable sort
-                                      // preserves
-  for (int64_t column = rows.size(1) - 1; column >= 0; --column) {
-    const Variable keys = index_select(select(rows, 1, column), 0, order);
-    order = index_select(order, 0, argsort(keys, 0, false, where));
+  // Sorts by the first columns only, if these differ for all slices.
+  const int64_t columns = rows.size(1);
+  Variable order = arange(n, whole);
+  for (int64_t count = std::min<int64_t>(1, columns); count > 0;
+       count = std::min(8 * count, columns)) {
+    order = ordered_by(narrow(rows, 1, 0, count), where);
+    if (count == columns) break;
+    const Variable keys = index_select(narrow(rows, 1, 0, count), 0, order);
+    const Variable before = narrow(keys, 0, 0, n - 1), after = narrow(keys, 0, 1, n - 1);
+    const Variable differ = logical_and(ne(before, after), eq(after, after));  // not by NaN
+    if (all(any(differ, {1})).item<bool>(where)) break;
   }
   const Variable sorted = index_select(rows, 0, order);
   Unique found = runs(sorted, order, starts_of(sorted), {n});

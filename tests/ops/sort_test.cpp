@@ -278,6 +278,12 @@ TEST(Unique, OfSlices) {
   EXPECT_EQ(unique(zeros({0, 2}), 0).values.shape(), (Shape{0, 2}));
   EXPECT_EQ(unique(zeros({3, 0}), 0).values.shape(), (Shape{1, 0}));
   EXPECT_THROW(unique(x, 2), IndexError);
+  // The first column does not tell the rows apart; nor do eight columns. NaN are sorted, and
+  // differ.
+  const Variable wide = cat({zeros({4, 9}), make({2, 1, 1, 0}, {4, 1})}, 1);
+  EXPECT_EQ(unique(wide, 0).inverse.to_vector<int64_t>(), (std::vector<int64_t>{2, 1, 1, 0}));
+  const Variable nans = make({kNaN, 2, kNaN, 1, 3, 4}, {3, 2});
+  EXPECT_EQ(unique(nans, 0).inverse.to_vector<int64_t>(), (std::vector<int64_t>{2, 1, 0}));
 }
 
 // Expected values: std::lower_bound and std::upper_bound, with NaN as the largest.
