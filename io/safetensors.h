@@ -28,6 +28,19 @@ concept HasState = requires(M& model, const TensorMap& state) {
   model.load_state_dict(state);
 };
 
+/// Variables by name: std::map<std::string, Variable>, or an unordered one.
+template <typename Map>
+concept NamedVariables = std::derived_from<typename Map::mapped_type, Variable> &&
+    std::convertible_to<typename Map::key_type, std::string>;
+namespace detail {
+template <typename Map>
+TensorMap tensors_of(const Map& variables) {
+  TensorMap tensors;
+  for (const auto& [name, x] : variables) tensors.emplace(name, x.value());
+  return tensors;
+}
+}  // namespace detail
+
 struct SaveOptions {
   /// Floating-point tensors are converted to this dtype; others are stored unchanged. Throws
   /// ArgumentError for a finite value that would become infinite: the largest float16 is 65504.
@@ -45,6 +58,15 @@ void save(const std::string& path, const M& model, SaveOptions options = {}) {
   save(path, TensorMap(model.state_dict()), std::move(options));
 }
 
+template <NamedVariables Map>
+void save(const std::string& path, const Map& variables, SaveOptions options = {}) {
+  save(path, detail::tensors_of(variables), std::move(options));
+}
+template <NamedVariables Map>
+void save(const Map& variables, const std::string& path, SaveOptions options = {}) {
+  save(path, detail::tensors_of(variables), std::move(options));
+}
+
 /// What a file has under one name: a tensor, a number, the tensors of a model, an optimizer or a
 /// state, or a list of such values with names.
 class Saved {
@@ -58,6 +80,8 @@ class Saved {
   Saved(TensorMap state);
   template <HasState M>
   Saved(const M& model) : Saved(TensorMap(model.state_dict())) {}
+  template <NamedVariables Map>
+  Saved(const Map& variables) : Saved(detail::tensors_of(variables)) {}
   Saved(std::initializer_list<std::pair<std::string, Saved>> values);
   template <std::same_as<char> C>
   Saved(const C*) {

@@ -66,6 +66,14 @@ VariableMap gradient(const Variable& y, const VariableMap& xs) {
   return with_values(xs, gradient(y, values(xs)));
 }
 
+void fail_no_variable(int index) {
+  fail<ArgumentError>("grad: argument ", index, " is not a Variable");
+}
+void check_argument(int index, size_t count) {
+  if (index < 0 || size_t(index) >= count)
+    fail<IndexError>("grad: argument ", index, " of a function of ", count, " arguments");
+}
+
 int64_t size_of(const Variable& x, InDim dim) { return dim.dim ? x.size(*dim.dim) : -1; }
 int64_t size_of(const std::vector<Variable>& xs, InDim dim) {
   return dim.dim && !xs.empty() ? size_of(xs[0], dim) : -1;

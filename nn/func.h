@@ -9,8 +9,10 @@
 // The functions of core/autograd/functional.h take the function and its argument at once.
 #pragma once
 
+#include <array>
 #include <initializer_list>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "core/autograd/functional.h"
@@ -56,6 +58,9 @@ Variable value_of(const Variable& y, const VariableMap& xs);
 Variable gradient(const Variable& y, const Variable& x);
 std::vector<Variable> gradient(const Variable& y, const std::vector<Variable>& xs);
 VariableMap gradient(const Variable& y, const VariableMap& xs);
+
+[[noreturn]] void fail_no_variable(int index);
+void check_argument(int index, size_t count);
 
 /// The number of calls, or -1 for an argument that all calls share.
 int64_t size_of(const Variable& x, InDim dim);
@@ -117,6 +122,55 @@ auto grad_and_value(F f) {
     const Variable y = f(at, xs...);
     auto gradient = detail::gradient(y, at);
     return std::pair(std::move(gradient), detail::value_of(y, x));
+  };
+}
+/// The same for several arguments, which are Variables, by number:
+///
+///   auto [dw, db] = func::grad(loss, {0, 1})(w, b, x);
+///
+/// Throws IndexError for an argument that does not exist, ArgumentError for one of another type.
+template <IsFunction F, size_t N>
+auto grad_and_value(F f, const int (&argnums)[N]) {
+  return [f, argnums = std::to_array(argnums)]<typename... Xs>(const Xs&... xs) mutable {
+    const Recording recording(true);
+    std::vector<Variable> given(N), chosen(N);
+    const auto argument = [&]<typename X>(int index, const X& x) {
+      constexpr bool kIsVariable = std::derived_from<X, Variable>;
+      std::conditional_t<kIsVariable, Variable, X> value = x;
+      bool is_leaf = false;
+      for (size_t k = 0; k < N; ++k) {
+        if (argnums[k] != index) continue;
+        if constexpr (kIsVariable) {
+          if (!is_leaf) value = detail::leaf(x), is_leaf = true;
+          given[k] = x;
+          chosen[k] = value;
+        } else {
+          detail::fail_no_variable(index);
+        }
+      }
+      return value;
+    };
+    for (const int index : argnums) detail::check_argument(index, sizeof...(Xs));
+    const Variable y = [&]<size_t... k>(std::index_sequence<k...>) {
+      return f(argument(int(k), xs)...);
+    }
+    (std::index_sequence_for<Xs...>());
+    const std::vector<Variable> gradients = detail::gradient(y, chosen);
+    std::array<Variable, N> result;
+    for (size_t k = 0; k < N; ++k) result[k] = gradients[k];
+    return std::pair(std::move(result), detail::value_of(y, given));
+  };
+}
+template <IsFunction F, size_t N>
+auto grad(F f, const int (&argnums)[N]) {
+  return [both = func::grad_and_value(f, argnums)](const auto&... xs) mutable {
+    return both(xs...).first;
+  };
+}
+template <IsFunction F>
+auto grad(F f, std::integral auto argnum) {
+  return [both = func::grad_and_value(f, {int(argnum)})](const auto&... xs) mutable {
+    return both(xs...).first[0];
   };
 }
 
@@ -191,6 +245,13 @@ auto value_and_grad(F f) {
   return [f]<typename X, typename... Xs>(const X& x, const Xs&... xs) {
     auto [gradient, value] = func::grad_and_value(f)(x, xs...);
     return std::pair(std::move(value), std::move(gradient));
+  };
+}
+template <IsFunction F, size_t N>
+auto value_and_grad(F f, const int (&argnums)[N]) {
+  return [both = func::grad_and_value(f, argnums)](const auto&... xs) mutable {
+    auto [gradients, value] = both(xs...);
+    return std::pair(std::move(value), std::move(gradients));
   };
 }
 

@@ -41,6 +41,7 @@
 #include "nn/members.h"
 #include "nn/module_call.h"
 #include "nn/named.h"
+#include "nn/refused_methods.h"
 
 namespace tapegrad::detail {
 
@@ -90,7 +91,7 @@ struct LoadReport {
 std::ostream& operator<<(std::ostream& out, const LoadReport& report);
 
 /// Base of all modules. Derive from Model<Self>, below.
-class Module {
+class Module : public RefusedMethods {
  public:
   virtual ~Module();
 
@@ -226,8 +227,9 @@ class Module {
     return load_state_dict(state, options.strict);
   }
   /// Of Variables by name, such as nn::parameter_map(model).
-  template <std::same_as<std::map<std::string, Variable>> Map>
-  LoadReport load_state_dict(const Map& state, bool strict = true) {
+  template <typename Map>
+  requires std::derived_from<typename Map::mapped_type, Variable> LoadReport
+  load_state_dict(const Map& state, bool strict = true) {
     TensorMap values;
     for (const auto& [name, variable] : state) values[name] = variable.value();
     return load_state_dict(values, strict);
@@ -252,61 +254,10 @@ class Module {
   const Shape& out_shape() const;
   bool has_out_shape() const;
 
-  // Names of libtorch. The deduced types make the compiler's answer the first error.
-  template <typename T>
-  auto register_module(const std::string&, T&&) {
-    static_assert(tapegrad::detail::kNever<T>,
-                  "register_module: hold the module as a member, and name it in `void "
-                  "members(nn::Members& m) override { m(\"name\", member); }`");
-  }
-  template <typename T>
-  auto register_parameter(const std::string&, T&&, bool = true) {
-    static_assert(tapegrad::detail::kNever<T>,
-                  "register_parameter: hold a Variable that requires a gradient as a member, and "
-                  "name it in `void members(nn::Members& m) override { m(\"name\", member); }`");
-  }
-  template <typename T>
-  auto register_buffer(const std::string&, T&&) {
-    static_assert(tapegrad::detail::kNever<T>,
-                  "register_buffer: hold a Variable as a member, and name it in `void "
-                  "members(nn::Members& m) override { m.buffer(\"name\", member); }`");
-  }
-
   template <std::derived_from<Module> M>
   requires(!std::same_as<M, Module>) auto operator=(const M&) {
     static_assert(tapegrad::detail::kNever<M>,
                   "net[2] = nn::Linear(3, 5): write net.replace(2, nn::Linear(3, 5))");
-  }
-  template <typename T = void>
-  auto summary() const {
-    static_assert(tapegrad::detail::kNever<T>,
-                  "model.summary(): write std::cout << nn::summary(model, {784}), with the shape "
-                  "of an input");
-  }
-  template <typename T = void>
-  auto get_weights() const {
-    static_assert(tapegrad::detail::kNever<T>,
-                  "model.get_weights(): write model.parameters(), or model.state_dict() by name");
-  }
-  template <typename T = void>
-  auto count_params() const {
-    static_assert(tapegrad::detail::kNever<T>,
-                  "model.count_params(): write model.num_parameters()");
-  }
-  template <typename T = void>
-  auto half() const {
-    static_assert(tapegrad::detail::kNever<T>, "model.half(): write model.to(f16)");
-  }
-  template <typename T = void>
-  auto compile(const auto&...) const {
-    static_assert(tapegrad::detail::kNever<T>,
-                  "model.compile(...): construct an optim::Adam opt(model, 1e-3) and pass it to "
-                  "fit(model, loader, opt)");
-  }
-  template <typename T = void>
-  auto save_weights(const auto&...) const {
-    static_assert(tapegrad::detail::kNever<T>,
-                  "model.save_weights(path): write save(model, path); load(model, path) reads it");
   }
   /// Whether the layer has this type: `if (m.is<nn::Conv2d>()) m.as<nn::Conv2d>().weight`.
   template <std::derived_from<Module> M>

@@ -55,6 +55,17 @@ inline RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size,
 template <size_t n>
 struct RecurrentResult : std::array<Variable, n> {
   operator std::vector<Variable>() const { return {this->begin(), this->end()}; }
+  /// For functions that return it: std::tuple<Variable, Variable> encode(x) { return gru(x); }
+  template <std::same_as<Variable>... Vs>
+  requires(sizeof...(Vs) == n) operator std::tuple<Vs...>() const {
+    return std::apply([](const auto&... parts) { return std::tuple<Vs...>(parts...); }, *this);
+  }
+  template <std::same_as<Variable> V>
+  requires(n == 2) operator std::pair<V, V>() const { return {(*this)[0], (*this)[1]}; }
+  template <std::same_as<Variable> V>
+  requires(n == 3) operator std::tuple<V, std::tuple<V, V>>() const {
+    return {(*this)[0], std::tuple<V, V>((*this)[1], (*this)[2])};
+  }
   /// `std::tie(h, c) = cell(x, {h, c})`
   operator std::tuple<Variable&, Variable&>() requires(n == 2) { return {(*this)[0], (*this)[1]}; }
 };

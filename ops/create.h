@@ -258,6 +258,9 @@ Variable arange(Number start, Number end, Number step, O option) {
 /// `steps` numbers base^start ... base^end, whose logarithms are evenly spaced.
 Variable logspace(double start, double end, int64_t steps, double base = 10.0,
                   TensorOptions options = {});
+inline Variable logspace(double start, double end, int64_t steps, TensorOptions options) {
+  return logspace(start, end, steps, 10.0, options);
+}
 /// The identity of n rows, or a matrix of other sizes with ones on its diagonal.
 Variable eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options);
 inline Variable eye(int64_t n, TensorOptions options = {}) { return eye(n, n, options); }

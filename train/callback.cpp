@@ -156,6 +156,14 @@ Callback ReduceLROnPlateau(PlateauCallbackOptions options) {
   }};
 }
 
+Callback TerminateOnNaN() {
+  return {.after_step = [](Training& run) {
+    const double loss = run.loss.item();
+    if (!std::isfinite(loss))
+      run.stop(
+          absl::StrFormat("the loss of batch %d of epoch %d is %f", run.batch, run.epoch, loss));
+  }};
+}
 Callback LambdaCallback(LambdaCallbackOptions options) {
   Callback result;
   if (const auto& begin = options.on_epoch_begin)

@@ -133,6 +133,9 @@ struct PlateauCallbackOptions {
 /// alone. optim::ReduceLROnPlateau is PyTorch's class, for loops of the program's own. Throws
 /// ArgumentError for options out of range.
 Callback ReduceLROnPlateau(PlateauCallbackOptions options = {});
+/// Keras's: ends the training after the first step whose loss is NaN or infinite. Waits for the
+/// device after every step.
+Callback TerminateOnNaN();
 /// Keras's: functions that are called before and after each epoch, which counts from 0, and around
 /// the training.
 struct LambdaCallbackOptions {

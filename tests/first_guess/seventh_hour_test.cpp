@@ -1,8 +1,11 @@
 // Guesses of the seventh hour: assignments to grad() and data(), complex results, parts with names,
 // enumerate(), data sets in place of loaders. Numbers are PyTorch's.
+#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "tests/first_guess/guess.h"
+#include "tests/temp_dir.h"
 
 using namespace tapegrad;
 using guesses::text;
@@ -237,6 +240,94 @@ TEST(SeventhHour, Layers) {
   std::vector<RemovableHandle> handles;
   handles.push_back(x.requires_grad_().register_hook([](const Variable&) {}));
   EXPECT_EQ(torch::Generator().manual_seed(3).state().seed, 3u);
+}
+
+// jax.grad(loss, argnums=(0, 1)), torch.func.grad_and_value(loss, argnums=(0, 1))
+TEST(SeventhHour, GradientsInSeveralArguments) {
+  const auto loss = [](const Variable& w, const Variable& b, const Variable& x) {
+    return sum(square(w * x + b));
+  };
+  const Variable w = scalar(2.0), b = scalar(3.0), x = scalar(5.0);
+  const auto [dw, db] = func::grad(loss, {0, 1})(w, b, x);
+  GUESS("130", dw);
+  GUESS("26", db);
+  GUESS("52", func::grad(loss, 2)(w, b, x));
+  const auto [value, gradients] = func::value_and_grad(loss, {1, 1})(w, b, x);
+  GUESS("169", value);
+  GUESS("26", gradients[0]);
+  GUESS("26", gradients[1]);
+  EXPECT_FALSE(value.requires_grad());
+  const auto second = func::grad(
+      [&](const Variable& w2, const Variable& b2) {
+        return func::grad(loss, {0, 1})(w2, b2, x)[0];
+      },
+      {0, 1})(w, b);
+  GUESS("50", second[0]);
+  GUESS("10", second[1]);
+  const auto scaled = [](const Variable& y, double factor) { return y * factor * y; };
+  GUESS("12", func::grad(scaled, {0})(w, 3.0)[0]);
+  EXPECT_THROW(func::grad(scaled, 1)(w, 3.0), ArgumentError);
+  EXPECT_THROW(func::grad(scaled, 2)(w, 3.0), IndexError);
+  EXPECT_THROW(func::grad(scaled, -1)(w, 3.0), IndexError);
+}
+
+// model.fit(x, y, callbacks=[keras.callbacks.TerminateOnNaN()])
+TEST(SeventhHour, ALossOfNanEndsTheTraining) {
+  nn::Linear net(1, 1);
+  optim::SGD sgd(net, 1e30);
+  const History history = fit(net, ones({64, 1}), zeros({64, 1}), sgd, nn::MSELoss(),
+                              {.epochs = 50,
+                               .batch_size = 8,
+                               .verbose = 0,
+                               .accuracy = false,
+                               .callbacks = {TerminateOnNaN()}});
+  EXPECT_EQ(history.epochs.size(), 1u);
+  EXPECT_NE(history.stop_reason.find("of epoch 1 is "), std::string::npos) << history.stop_reason;
+}
+
+// def forward(self, x): return self.gru(x)
+struct Encoder : nn::Model<Encoder> {
+  nn::GRU gru{3, 4};
+  nn::LSTM lstm{3, 4};
+  void members(nn::Members& m) override { m("gru", gru)("lstm", lstm); }
+  std::tuple<Variable, Variable> forward(const Variable& x) { return gru(x); }
+  std::pair<Variable, Variable> pair(const Variable& x) { return gru(x); }
+  std::tuple<Variable, std::tuple<Variable, Variable>> states(const Variable& x) { return lstm(x); }
+  std::tuple<Variable, Variable, Variable> three(const Variable& x) { return lstm(x); }
+};
+TEST(SeventhHour, ResultsOfRecurrentLayersAreTuples) {
+  Encoder encoder;
+  const Variable x = randn({5, 2, 3});
+  const auto [output, h] = encoder(x);
+  EXPECT_EQ(output.shape(), (Shape{5, 2, 4}));
+  EXPECT_TRUE(equal(encoder.pair(x).second, h));
+  const auto [y, state] = encoder.states(x);
+  const auto [z, hidden, cell] = encoder.three(x);
+  EXPECT_TRUE(equal(y, z) && equal(std::get<0>(state), hidden) && equal(std::get<1>(state), cell));
+}
+
+// torch.save({name: p for name, p in model.named_parameters()}, path)
+TEST(SeventhHour, MapsOfVariablesAreSavedAndLoaded) {
+  const testing::TempDir dir;
+  const std::string path = (dir / "maps.safetensors").string();
+  nn::Linear net(2, 3);
+  std::unordered_map<std::string, Variable> average;
+  for (const auto& [name, value] : net.state_dict()) average[name] = Variable(value) / 2;
+  save(average, path);
+  net.load_state_dict(load(path));
+  EXPECT_TRUE(equal(net.weight, average["weight"]));
+  save(path, {{"average", average}, {"epoch", 3}});
+  EXPECT_TRUE(equal(Variable(part_of(load(path), "average").at("bias")), average["bias"]));
+  average["weight"] = average["weight"] * 3;
+  net.load_state_dict(average);
+  EXPECT_TRUE(equal(net.weight, average["weight"]));
+}
+
+// torch.logspace(0, 2, 3, dtype=torch.float64); torch.log10(x)
+TEST(SeventhHour, PowersOfTenAreExact) {
+  const Variable x = logspace(0, 2, 3, {.dtype = f64});
+  GUESS("[1, 10, 100]", x);
+  GUESS("[0, 1, 2]", floor(log10(x)));
 }
 
 }  // namespace

@@ -206,7 +206,10 @@ void add_function_rows(Table& table) {
     const auto f = [&](const Variable& v) { return sum(v * y); };
     attempt([&] { func::grad(f)(x); }, [&] { func::hessian(f)(x); }, [&] { func::jvp(f, x, y); },
             [&] { func::vjp(f, x).second(y); }, [&] { func::jacfwd(f)(x); },
-            [&] { value_and_grad(f)(x); }, [&] { func::grad_and_value(f)(x); });
+            [&] { value_and_grad(f)(x); }, [&] { func::grad_and_value(f)(x); },
+            [&] {
+              func::grad([](const auto& a, const auto& b) { return sum(a * b); }, {0, 1})(x, y);
+            });
     func::jacrev(f)(x);
   });
   table.add("InDim::InDim", [](const Variable& x, int first, int second, int out) {

@@ -109,8 +109,7 @@ void add_member_rows(Table& table) {
   table.add("Dims::of", [](int64_t a, int64_t b) { Dims::of(a, b); });
   table.leave_out("does not compile, or says where a call is",
                   "Where::current Where::file_name "
-                  "Where::function_name Where::line begin end TAPEGRAD_DOTTED Module::summary "
-                  "Module::half Module::compile Module::save_weights Module::modules "
+                  "Where::function_name Where::line begin end TAPEGRAD_DOTTED Module::modules "
                   "Variable::remove_hook");
   table.leave_out("members",
                   "choice_names BatchResult::BatchResult InputShape::InputShape NamedVariable::key "

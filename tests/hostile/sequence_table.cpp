@@ -66,8 +66,7 @@ void add_module_rows(Table& table) {
     if (on) net.apply({});
   });
   table.leave_out("for models, or does not compile",
-                  "MemberVisitor::copies Module::register_buffer Module::register_module "
-                  "Module::register_parameter Parameter::Parameter ModuleCall::check_modules "
+                  "MemberVisitor::copies Parameter::Parameter ModuleCall::check_modules "
                   "ModuleCall::check_parameters ModuleCall::is_first ModuleCall::variable_of "
                   "to_shape");
 }

@@ -135,7 +135,7 @@ void add_keras_rows(Table& table) {
                       },
                       [&] { predict(net, x, {.batch_size = count}); });
             });
-  table.add("LearningRateScheduler LambdaCallback", [](double lr, int64_t epochs) {
+  table.add("LearningRateScheduler LambdaCallback TerminateOnNaN", [](double lr, int64_t epochs) {
     if (epochs > 10) return;
     nn::Linear net(1, 1);
     optim::SGD sgd(net, 0.01);
@@ -146,7 +146,7 @@ void add_keras_rows(Table& table) {
          .accuracy = false,
          .callbacks = {LearningRateScheduler([lr](int64_t, double) { return lr; }),
                        LambdaCallback({.on_epoch_end = [](int64_t, const EpochResult&) {}}),
-                       LambdaCallback({})}});
+                       LambdaCallback({}), TerminateOnNaN()}});
   });
   table.add(
       "SummaryWriter::SummaryWriter SummaryWriter::add_scalar SummaryWriter::add_scalars "
