@@ -99,6 +99,26 @@ Variable trunc_normal_(const Variable& x, double mean, double std, double a, dou
   return copy_(handle, y.to(x.dtype()));
 }
 
+Variable dirac_(const Variable& x, int64_t groups) {
+  if (x.rank() < 3 || x.rank() > 5)
+    fail<ShapeError>("dirac_: the weight of a convolution, not ", x.shape());
+  if (groups < 1 || x.size(0) % groups != 0)
+    fail<ArgumentError>("dirac_: ", groups, " groups of ", x.size(0), " outputs");
+  const NoGrad no_grad;
+  const int64_t outputs = x.size(0) / groups;
+  Tensor values = Tensor::full(x.shape(), 0, f64);
+  int64_t middle = 0, inner = 1;
+  for (int dim = x.rank() - 1; dim >= 2; --dim) {
+    middle += x.size(dim) / 2 * inner;
+    inner *= x.size(dim);
+  }
+  for (int64_t o = 0; o < x.size(0) && inner > 0; ++o)
+    if (o % outputs < x.size(1))
+      values.data<double>()[(o * x.size(1) + o % outputs) * inner + middle] = 1;
+  Variable handle = x;
+  return copy_(handle, Variable(values).to(x.dtype()).to(x.device()));
+}
+
 Variable eye_(const Variable& x) {
   if (x.rank() != 2) fail<ShapeError>("eye_: a matrix, not ", x.shape());
   const NoGrad no_grad;

@@ -70,6 +70,9 @@ Variable orthogonal_(const Variable& x, double gain = 1.0,
 /// Normal values, drawn again outside of [a, b].
 Variable trunc_normal_(const Variable& x, double mean = 0.0, double std = 1.0, double a = -2.0,
                        double b = 2.0, RandomGenerator& generator = default_generator());
+/// Keeps channels as they are: in the weight [out, in, ...] of a convolution, the middle element of
+/// output i and input i is 1, in each of `groups` groups of outputs, and all others are 0.
+Variable dirac_(const Variable& x, int64_t groups = 1);
 /// The identity matrix.
 Variable eye_(const Variable& x);
 

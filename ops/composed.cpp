@@ -167,6 +167,21 @@ Variable blackman_window(int64_t n, bool periodic, TensorOptions options) {
   const ErrorLine line(options.where);
   return cosine_window(n, periodic, 0.42, 0.5, 0.08, options);
 }
+Variable kaiser_window(int64_t n, bool periodic, double beta, TensorOptions options) {
+  const ErrorLine line(options.where);
+  if (n < 0) fail<ArgumentError>("window: the length is negative: ", n);
+  if (!std::isfinite(beta)) fail<ArgumentError>("kaiser_window: beta is ", beta);
+  if (n == 1) return ones({1}, options);
+  const double half = double(periodic ? n : n - 1) / 2, size = std::abs(beta);
+  std::vector<double> values;
+  for (int64_t i = 0; i < n; ++i) {
+    const double t = (double(i) - half) / half;
+    values.push_back(std::cyl_bessel_i(0.0, size * std::sqrt(std::max(0.0, 1 - t * t))) /
+                     std::cyl_bessel_i(0.0, size));
+  }
+  const Variable window = tensor(values, {.dtype = f64, .device = options.device});
+  return window.to(options.dtype.value_or(default_dtype())).requires_grad_(options.requires_grad);
+}
 Variable bartlett_window(int64_t n, bool periodic, TensorOptions options) {
   const ErrorLine line(options.where);
   if (n < 0) fail<ArgumentError>("window: the length is negative: ", n);
@@ -191,6 +206,22 @@ Variable fft::rfftfreq(int64_t n, double d, TensorOptions options) {
   const TensorOptions wide{.dtype = f64, .device = options.device};
   return (arange(0.0, double(n / 2 + 1), 1.0, wide) / (double(n) * d))
       .to(options.dtype.value_or(default_dtype()));
+}
+
+std::vector<Variable> unravel_index(const Variable& positions, const Shape& shape, Where where) {
+  const CallLine line(where);
+  if (is_float(positions.dtype()) || positions.dtype() == boolean)
+    fail<DTypeError>("unravel_index: positions of ", positions.dtype());
+  const NoGrad off;
+  Variable rest = positions.to(i64);
+  const int64_t size = numel(shape);
+  if (rest.numel() > 0 && any(logical_or(lt(rest, 0), ge(rest, size))).item<bool>(where))
+    fail<IndexError>("unravel_index: positions outside of ", shape, ", which has ", size,
+                     " elements");
+  std::vector<Variable> coordinates(shape.size());
+  for (size_t i = shape.size(); i-- > 0; rest = floor_divide(rest, shape[int(i)]))
+    coordinates[i] = remainder(rest, shape[int(i)]);
+  return coordinates;
 }
 
 Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight,

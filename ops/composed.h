@@ -67,6 +67,14 @@ Variable hann_window(int64_t n, bool periodic = true, TensorOptions options = {}
 Variable hamming_window(int64_t n, bool periodic = true, TensorOptions options = {});
 Variable blackman_window(int64_t n, bool periodic = true, TensorOptions options = {});
 Variable bartlett_window(int64_t n, bool periodic = true, TensorOptions options = {});
+/// I0(beta sqrt(1 - t^2)) / I0(beta) for t from -1 to 1; I0 is a modified Bessel function.
+Variable kaiser_window(int64_t n, bool periodic = true, double beta = 12.0,
+                       TensorOptions options = {});
+
+/// The coordinates of elements of a tensor of this shape, by their row-major positions: one
+/// Variable (int64) per dimension. Throws IndexError for a position outside of the tensor.
+std::vector<Variable> unravel_index(const Variable& positions, const Shape& shape,
+                                    Where where = Where::current());
 
 namespace fft {
 /// Frequencies of the outputs of fft and rfft of n samples at distance d.

@@ -308,7 +308,7 @@ TEST(SeventhHour, ResultsOfRecurrentLayersAreTuples) {
 
 // torch.save({name: p for name, p in model.named_parameters()}, path)
 TEST(SeventhHour, MapsOfVariablesAreSavedAndLoaded) {
-  const testing::TempDir dir;
+  const tapegrad::testing::TempDir dir;
   const std::string path = (dir / "maps.safetensors").string();
   nn::Linear net(2, 3);
   std::unordered_map<std::string, Variable> average;
@@ -328,6 +328,40 @@ TEST(SeventhHour, PowersOfTenAreExact) {
   const Variable x = logspace(0, 2, 3, {.dtype = f64});
   GUESS("[1, 10, 100]", x);
   GUESS("[0, 1, 2]", floor(log10(x)));
+}
+
+// torch.gradient(y, spacing=2.0, dim=1, edge_order=2); torch.unravel_index(i, (2, 3, 4))
+TEST(SeventhHour, DifferencesAndCoordinates) {
+  const Variable y = tensor({{1.0, 4.0, 9.0, 16.0}, {2.0, 3.0, 5.0, 9.0}}, {.dtype = f64});
+  const std::vector<Variable> slopes = gradient(y);
+  ASSERT_EQ(slopes.size(), 2u);
+  GUESS("[[1, -1, -4, -7], [1, -1, -4, -7]]", slopes[0]);
+  GUESS("[[3, 4, 6, 7], [1, 1.5, 3, 4]]", slopes[1]);
+  GUESS("[[1, 2, 3, 4], [0.25, 0.75, 1.5, 2.5]]", gradient(y, 2.0, 1, 2)[0]);
+  EXPECT_TRUE(gradcheck([](const Variable& x) { return sum(square(gradient(x)[1])); }, {y}));
+  EXPECT_THROW(gradient(y, 1.0, 0, 2), ArgumentError);
+  const std::vector<Variable> places = unravel_index(tensor({0, 7, 23}), {2, 3, 4});
+  GUESS("[0, 0, 1]", places[0]);
+  GUESS("[0, 1, 2]", places[1]);
+  GUESS("[0, 3, 3]", places[2]);
+  EXPECT_THROW(unravel_index(tensor({24}), {2, 3, 4}), IndexError);
+}
+
+// torch.kaiser_window(5), torch.nn.init.dirac_(w, 2)
+TEST(SeventhHour, WindowsAndDiracWeights) {
+  const Variable of_torch = tensor(
+      {5.277344132010e-05, 0.1017196877096, 0.7929398341015, 0.7929398341015, 0.1017196877096},
+      {.dtype = f64});
+  EXPECT_TRUE(allclose(kaiser_window(5, true, 12.0, {.dtype = f64}), of_torch, 1e-11, 1e-14));
+  EXPECT_THROW(kaiser_window(-1), ArgumentError);
+  Variable w = empty({4, 1, 3});
+  nn::init::dirac_(w, 2);
+  GUESS("[[[0, 1, 0]], [[0, 0, 0]], [[0, 1, 0]], [[0, 0, 0]]]", w);
+  nn::Conv2d same(3, 3, 3, 1, 1, {.bias = false});
+  nn::init::dirac_(same.weight);
+  const Variable x = randn({2, 3, 5, 5});
+  EXPECT_TRUE(equal(same(x), x));
+  EXPECT_THROW(nn::init::dirac_(same.weight, 2), ArgumentError);
 }
 
 }  // namespace

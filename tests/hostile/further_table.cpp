@@ -151,7 +151,7 @@ void add_composed_rows(Table& table) {
               differentiate(reduce_max(x, dims, keep)), differentiate(reduce_min(x, dims, keep));
             });
   table.add(
-      "hann_window hamming_window blackman_window bartlett_window fftfreq rfftfreq "
+      "hann_window hamming_window blackman_window bartlett_window kaiser_window fftfreq rfftfreq "
       "random_normal random_uniform normal",
       [](int64_t n, double d, bool periodic, const Shape& shape) {
         if (n > 1 << 20) return;
@@ -159,7 +159,13 @@ void add_composed_rows(Table& table) {
         fft::fftfreq(n, d), fft::rfftfreq(n, d);
         hann_window(n, periodic), hamming_window(n, periodic);
         blackman_window(n, periodic), bartlett_window(n, periodic);
+        kaiser_window(n, periodic, d);
       });
+  table.add("unravel_index",
+            [](const Variable& x, const Shape& shape) { unravel_index(x, shape); });
+  table.add("gradient", [](const Variable& x, double spacing, int64_t order) {
+    for (const Variable& slope : gradient(x, spacing, {}, int(order))) differentiate(slope);
+  });
   table.add("bilinear", [](const Variable& a, const Variable& b, const Sequence& w) {
     if (is_small(a) && is_small(b) && is_small(w)) differentiate(bilinear(a, b, w));
   });
@@ -245,6 +251,7 @@ void add_data_rows(Table& table) {
     nn::require_size("kit", "value", value);
   });
   table.add("init::eye_", [](Variable& x) { nn::init::eye_(x); });
+  table.add("init::dirac_", [](Variable& x, int64_t groups) { nn::init::dirac_(x, groups); });
   table.add("init::calculate_gain init::kaiming_options",
             [](const std::string& name, double slope) {
               nn::init::kaiming_options(slope, "fan_in", "relu");
