@@ -5,6 +5,7 @@
 #include "core/tape/op.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/create.h"
 #include "ops/internal/complex_kernels.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/unbroadcast.h"
@@ -83,6 +84,14 @@ struct ComplexMul {
 std::optional<DType> narrow_dtype(std::string_view op, const Variable& a, const Variable& b) {
   const DType dtype = common_dtype(op, checked(op, a), checked(op, b));
   return compute_dtype(dtype) != dtype ? std::optional(dtype) : std::nullopt;
+}
+
+/// Whether x broadcasts with the numbers of z, which has pairs.
+bool are_numbers(const Variable& x, const Variable& z) {
+  bool fits = x.rank() < z.rank();
+  for (int i = 1; fits && i <= x.rank(); ++i)
+    fits = x.size(-i) == 1 || z.size(-i - 1) == 1 || x.size(-i) == z.size(-i - 1);
+  return fits;
 }
 
 /// Whether the kernel serves both operands.
@@ -168,8 +177,35 @@ Variable ComplexPairs::angle(Where where) const { return tapegrad::angle(*this, 
 Variable ComplexPairs::real(Where where) const { return tapegrad::real(*this, where); }
 Variable ComplexPairs::imag(Where where) const { return tapegrad::imag(*this, where); }
 ComplexPairs ComplexPairs::conj(Where where) const { return tapegrad::conj(*this, where); }
+ComplexPairs ComplexPairs::operator-() const { return -pairs(); }
+ComplexPairs ComplexPairs::plus(const ComplexPairs& other) const { return pairs() + other.pairs(); }
+ComplexPairs ComplexPairs::minus(const ComplexPairs& other) const {
+  return pairs() - other.pairs();
+}
 ComplexPairs ComplexPairs::times(const ComplexPairs& other) const {
   return complex_mul(*this, other, Where());
+}
+ComplexPairs ComplexPairs::over(const ComplexPairs& other) const {
+  return complex_div(*this, other, Where());
+}
+ComplexPairs ComplexPairs::plus(double x) const { return joined(real() + x, imag()); }
+ComplexPairs ComplexPairs::times(double x) const { return pairs() * x; }
+ComplexPairs ComplexPairs::over(double x) const { return pairs() / x; }
+ComplexPairs ComplexPairs::under(double x) const { return under(full_like(real(), x)); }
+ComplexPairs ComplexPairs::plus(const Variable& x) const {
+  return are_numbers(x, pairs()) ? ComplexPairs(joined(real() + x, imag())) : pairs() + x;
+}
+ComplexPairs ComplexPairs::minus(const Variable& x) const {
+  return are_numbers(x, pairs()) ? ComplexPairs(joined(real() - x, imag())) : pairs() - x;
+}
+ComplexPairs ComplexPairs::times(const Variable& x) const {
+  return pairs() * (are_numbers(x, pairs()) ? tapegrad::unsqueeze(x, -1) : x);
+}
+ComplexPairs ComplexPairs::over(const Variable& x) const {
+  return pairs() / (are_numbers(x, pairs()) ? tapegrad::unsqueeze(x, -1) : x);
+}
+ComplexPairs ComplexPairs::under(const Variable& x) const {
+  return are_numbers(x, pairs()) ? joined(x, zeros_like(x)) / *this : ComplexPairs(x / pairs());
 }
 Variable abs(const ComplexPairs& z, Where where) { return complex_abs(z, where); }
 

@@ -91,6 +91,31 @@ TEST(SeventhHour, ComplexResults) {
   // A circular convolution.
   const auto kernel = fft::rfft(tensor({1.0, 1.0, 0.0, 0.0}));
   GUESS("[5, 3, 5, 7]", fft::irfft(spectrum * kernel, 4));
+  // Sums, multiples and quotients are complex numbers as well.
+  GUESS("[10, 2.82843, 2]", (spectrum / 2 + 0.5 * spectrum).abs());
+  GUESS("[0, 0, 0]", (spectrum - spectrum).abs());
+  GUESS("[-10, 2, 2]", (-spectrum).real());
+  GUESS("[11, -1, -1]", (spectrum + 1).real());
+  GUESS("[0, 2, 0]", (1.0 + spectrum).imag());
+  GUESS("[8, -4, -4]", (spectrum - scalar(2.0)).real());
+  GUESS("[1, 1, 1]", (spectrum / spectrum).real());
+  GUESS("[-9, 3, 3]", (1u - spectrum).real());
+  GUESS("[0, -2, 0]", (1u - spectrum).imag());
+  GUESS("[0.1, -0.25, -0.5]", (1 / spectrum).real());
+  GUESS("-0.25", (1 / spectrum).imag()[1]);
+  auto changed = spectrum;
+  changed *= changed;
+  changed += 1;
+  changed /= 2.0;
+  changed -= spectrum;
+  GUESS("[40.5, 2.5, 4.5]", changed.real());
+  GUESS("[0, -6, 0]", changed.imag());
+  // A filter: rfft(x) * (frequencies < 0.3)
+  const Variable passes = fft::rfftfreq(4) < 0.3;
+  GUESS("[10, 2.82843, 0]", (spectrum * passes).abs());
+  GUESS("[1.5, 1.5, 3.5, 3.5]", fft::irfft(passes.to(f32) * spectrum, 4));
+  GUESS("[[10, 0], [-4, 4], [-6, 0]]", spectrum * tensor({1.0, 2.0, 3.0}));
+  GUESS("[[10, 0], [-2, -2], [-2, 0]]", spectrum * tensor({1.0, -1.0}));  // of the pairs
   GUESS("[3, 3]", stft(ones({16}), 4, {.hop_length = 8, .window = ones({4})}).abs().shape());
 }
 

@@ -281,12 +281,15 @@ void add_complex_rows(Table& table) {
     attempt([&] { parts_of(x); });
     parts_of(narrow(x, -1, 0, 2));
   });
+  const auto use = [](const auto&... results) { (results.numel(), ...); };
   table.add(parts("ComplexPairs", {"ComplexPairs", "abs", "angle", "real", "imag", "conj"}),
-            [](const Variable& x) {
+            [use](const Variable& x) {
               const ComplexPairs z = x;
               attempt([&] { z.abs(), abs(z); }, [&] { z.angle(); }, [&] { z.real(); },
-                      [&] { z.imag(); }, [&] { z.conj(); });
-              z* z;
+                      [&] { z.imag(); }, [&] { z.conj(); }, [&] { z + z, z - z, -z; },
+                      [&] { z / z; }, [&] { use(z * 2, 2 * z, z / 2, 1 / z, 1 - z, z + 1); },
+                      [&] { use(z * x, x * z, z / x, x / z, z + x, z - x, x - z); });
+              use(z * z);
             });
   table.add("complex_mul complex_div", [](const Variable& x, const Variable& y) {
     attempt([&] { complex_mul(x, y); }, [&] { complex_div(x, y); });
