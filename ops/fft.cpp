@@ -159,6 +159,13 @@ Variable rolled(const Variable& x, const Dims& dims, bool up, Where where) {
   for (int64_t dim : all) shifts.push_back((x.size(int(dim)) + (up ? 1 : 0)) / 2);
   return roll(x, shifts, all, where);
 }
+ComplexPairs rolled_numbers(const ComplexPairs& z, const Dims& dims, bool up, Where where) {
+  const int rank = z.rank() - 1;  // without the pairs
+  Dims all;
+  for (const int64_t dim : dims) all.push_back(normalize_dim("fftshift", dim, rank));
+  for (int i = 0; dims.rank() == 0 && i < rank; ++i) all.push_back(i);
+  return all.rank() == 0 ? z : ComplexPairs(rolled(z, all, up, where));
+}
 
 }  // namespace
 
@@ -248,6 +255,14 @@ Variable irfftn(const Variable& x, OptionsNd options, Where where) {
   return irfft2(x, plane_of(x, options, /*is_complex=*/true), where);
 }
 
+ComplexPairs fftshift(const ComplexPairs& z, const Dims& dims, Where where) {
+  const CallLine line(where);
+  return rolled_numbers(z, dims, /*up=*/false, where);
+}
+ComplexPairs ifftshift(const ComplexPairs& z, const Dims& dims, Where where) {
+  const CallLine line(where);
+  return rolled_numbers(z, dims, /*up=*/true, where);
+}
 Variable fftshift(const Variable& x, const Dims& dims, Where where) {
   return rolled(x, dims, /*up=*/false, where);
 }

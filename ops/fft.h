@@ -123,10 +123,13 @@ Variable irfft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
 }
 
 /// Rolls x by half of its size along dims (default: all dimensions), so that frequency 0 is in the
-/// centre. Accepts any tensor; here dims counts every dimension, including the pairs of a complex
-/// tensor.
+/// centre. The dimensions of a ComplexPairs are those of its numbers. A Variable may be any tensor;
+/// dims then counts every dimension, including that of pairs.
+ComplexPairs fftshift(const ComplexPairs& z, const Dims& dims = {}, Where where = Where::current());
 Variable fftshift(const Variable& x, const Dims& dims = {}, Where where = Where::current());
 /// Computes the inverse of fftshift.
+ComplexPairs ifftshift(const ComplexPairs& z, const Dims& dims = {},
+                       Where where = Where::current());
 Variable ifftshift(const Variable& x, const Dims& dims = {}, Where where = Where::current());
 
 }  // namespace fft

@@ -116,6 +116,10 @@ TEST(SeventhHour, ComplexResults) {
   GUESS("[1.5, 1.5, 3.5, 3.5]", fft::irfft(passes.to(f32) * spectrum, 4));
   GUESS("[[10, 0], [-4, 4], [-6, 0]]", spectrum * tensor({1.0, 2.0, 3.0}));
   GUESS("[[10, 0], [-2, -2], [-2, 0]]", spectrum * tensor({1.0, -1.0}));  // of the pairs
+  const auto plane = fft::fft2(tensor({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}}));
+  GUESS("[[0, 9, 0], [3.4641, 21, 3.4641]]", round(fft::fftshift(plane).abs(), 4));
+  GUESS("[[3.4641, 21, 3.4641], [0, 9, 0]]", round(fft::fftshift(plane, -1).abs(), 4));
+  EXPECT_TRUE(equal(fft::ifftshift(fft::fftshift(plane)), plane));
   GUESS("[3, 3]", stft(ones({16}), 4, {.hop_length = 8, .window = ones({4})}).abs().shape());
 }
 
