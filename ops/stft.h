@@ -1,7 +1,7 @@
 // Short-time Fourier transforms of real signals. Complex numbers are pairs, as in ops/fft.h.
 //
 //   Variable y = stft(wave, 512, {.hop_length = 128, .window = hann_window(512)});
-//   Variable magnitude = norm(y, 2.0, -1);
+//   Variable magnitude = complex_abs(y);
 #pragma once
 
 #include <concepts>
@@ -19,27 +19,24 @@ struct StftOptions {
   Variable window = {};                    // [win_length]; default: ones
   bool center = true;                      // frame t is centred at t hop_length: pads the signal
   Choice<PadMode> pad_mode = PadMode::kReflect;
-  bool normalized = false;  // by 1 / sqrt(n_fft)
+  bool normalized = false;     // by 1 / sqrt(n_fft)
+  bool return_complex = true;  // PyTorch's option; without effect, since pairs are both
 };
 /// Short-time Fourier transform of real signals [n] or [batch, n]: the rfft of each frame of n_fft
-/// values. Returns [..., n_fft / 2 + 1, frames, 2], pairs of real and imaginary part: norm(y, 2.0,
-/// -1) is the magnitude. A window that is shorter than n_fft is padded with zeros on both sides.
+/// values. Returns [..., n_fft / 2 + 1, frames, 2], pairs of real and imaginary part. A window that
+/// is shorter than n_fft is padded with zeros on both sides.
 ComplexPairs stft(const Variable& x, int64_t n_fft, StftOptions options = {},
                   Where where = Where::current());
-/// PyTorch's options by position. Throws ArgumentError for two-sided and for complex results: the
-/// results are pairs.
+/// PyTorch's options by position. Throws ArgumentError for two-sided results. The results are
+/// complex numbers as pairs with either value of return_complex.
 template <std::integral N>
 ComplexPairs stft(const Variable& x, int64_t n_fft, N hop_length,
                   std::optional<int64_t> win_length = {}, const Variable& window = {},
                   bool center = true, Choice<PadMode> pad_mode = PadMode::kReflect,
-                  bool normalized = false, bool onesided = true, bool return_complex = false,
+                  bool normalized = false, bool onesided = true, bool /*return_complex*/ = true,
                   Where where = Where::current()) {
   try {
     if (!onesided) fail<ArgumentError>("stft: there are no two-sided results");
-    if (return_complex)
-      fail<ArgumentError>(
-          "stft: no dtype is complex: leave return_complex out, and take complex_abs(y) of the "
-          "pairs");
   } catch (Error& error) {
     detail::locate(error, where);
     throw;
