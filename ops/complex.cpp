@@ -205,7 +205,8 @@ ComplexPairs ComplexPairs::over(const Variable& x) const {
   return pairs() / (are_numbers(x, pairs()) ? tapegrad::unsqueeze(x, -1) : x);
 }
 ComplexPairs ComplexPairs::under(const Variable& x) const {
-  return are_numbers(x, pairs()) ? joined(x, zeros_like(x)) / *this : ComplexPairs(x / pairs());
+  return are_numbers(x, pairs()) ? ComplexPairs(joined(x, zeros_like(x))).over(*this)
+                                 : ComplexPairs(x / pairs());
 }
 Variable abs(const ComplexPairs& z, Where where) { return complex_abs(z, where); }
 

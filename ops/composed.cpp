@@ -170,7 +170,8 @@ Variable blackman_window(int64_t n, bool periodic, TensorOptions options) {
 Variable kaiser_window(int64_t n, bool periodic, double beta, TensorOptions options) {
   const ErrorLine line(options.where);
   if (n < 0) fail<ArgumentError>("window: the length is negative: ", n);
-  if (!std::isfinite(beta)) fail<ArgumentError>("kaiser_window: beta is ", beta);
+  if (!(std::abs(beta) <= 700))  // the limit of I0 in double
+    fail<ArgumentError>("kaiser_window: beta is ", beta, ", not within 700 of 0");
   if (n == 1) return ones({1}, options);
   const double half = double(periodic ? n : n - 1) / 2, size = std::abs(beta);
   std::vector<double> values;
@@ -206,6 +207,35 @@ Variable fft::rfftfreq(int64_t n, double d, TensorOptions options) {
   const TensorOptions wide{.dtype = f64, .device = options.device};
   return (arange(0.0, double(n / 2 + 1), 1.0, wide) / (double(n) * d))
       .to(options.dtype.value_or(default_dtype()));
+}
+
+std::vector<Variable> gradient(const Variable& y, double spacing, const Dims& dims, int edge_order,
+                               Where where) {
+  const CallLine line(where);
+  if (edge_order != 1 && edge_order != 2)
+    fail<ArgumentError>("gradient: edge_order is ", edge_order, ", not 1 or 2");
+  if (!is_float(y.dtype()))
+    return gradient(y.to(default_dtype()), spacing, dims, edge_order, where);
+  Dims along = dims;
+  if (along.rank() == 0)
+    for (int dim = 0; dim < y.rank(); ++dim) along.push_back(dim);
+  std::vector<Variable> slopes;
+  for (const int64_t given : along) {
+    const int dim = normalize_dim("gradient", int(given), y.rank());
+    const int64_t n = y.size(dim);
+    if (n <= edge_order)
+      fail<ArgumentError>("gradient: dimension ", dim, " has ", n, " elements, which is too few");
+    const auto at = [&](int64_t first, int64_t count) { return narrow(y, dim, first, count); };
+    const auto end = [&](int64_t first, int64_t step) {  // step -1 mirrors the formula
+      const Variable near = at(first + step, 1) - at(first, 1);
+      const Variable slope =
+          edge_order == 1 ? near : 2 * near - (at(first + 2 * step, 1) - at(first, 1)) / 2;
+      return slope * double(step);
+    };
+    const Variable inside = (at(2, n - 2) - at(0, n - 2)) / 2;
+    slopes.push_back(cat({end(0, 1), inside, end(n - 1, -1)}, dim) / spacing);
+  }
+  return slopes;
 }
 
 std::vector<Variable> unravel_index(const Variable& positions, const Shape& shape, Where where) {

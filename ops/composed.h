@@ -71,6 +71,12 @@ Variable bartlett_window(int64_t n, bool periodic = true, TensorOptions options 
 Variable kaiser_window(int64_t n, bool periodic = true, double beta = 12.0,
                        TensorOptions options = {});
 
+/// Returns dy / dx along each of dims (default: all), for points at this distance: central
+/// differences inside, one-sided differences of order edge_order, 1 or 2, at both ends. Throws
+/// ArgumentError for a dimension of fewer than edge_order + 1 elements.
+std::vector<Variable> gradient(const Variable& y, double spacing = 1.0, const Dims& dims = {},
+                               int edge_order = 1, Where where = Where::current());
+
 /// The coordinates of elements of a tensor of this shape, by their row-major positions: one
 /// Variable (int64) per dimension. Throws IndexError for a position outside of the tensor.
 std::vector<Variable> unravel_index(const Variable& positions, const Shape& shape,

@@ -285,35 +285,6 @@ Variable nanquantile(const Variable& input, double q, std::optional<int> along, 
   return keepdim ? y : squeeze(y, dim);
 }
 
-std::vector<Variable> gradient(const Variable& y, double spacing, const Dims& dims, int edge_order,
-                               Where where) {
-  const CallLine line(where);
-  if (edge_order != 1 && edge_order != 2)
-    fail<ArgumentError>("gradient: edge_order is ", edge_order, ", not 1 or 2");
-  if (!is_float(y.dtype()))
-    return gradient(y.to(default_dtype()), spacing, dims, edge_order, where);
-  Dims along = dims;
-  if (along.rank() == 0)
-    for (int dim = 0; dim < y.rank(); ++dim) along.push_back(dim);
-  std::vector<Variable> slopes;
-  for (const int64_t given : along) {
-    const int dim = normalize_dim("gradient", int(given), y.rank());
-    const int64_t n = y.size(dim);
-    if (n <= edge_order)
-      fail<ArgumentError>("gradient: dimension ", dim, " has ", n, " elements, which is too few");
-    const auto at = [&](int64_t first, int64_t count) { return narrow(y, dim, first, count); };
-    const auto end = [&](int64_t first, int64_t step) {  // step -1 mirrors the formula
-      const Variable near = at(first + step, 1) - at(first, 1);
-      const Variable slope =
-          edge_order == 1 ? near : 2 * near - (at(first + 2 * step, 1) - at(first, 1)) / 2;
-      return slope * double(step);
-    };
-    const Variable inside = (at(2, n - 2) - at(0, n - 2)) / 2;
-    slopes.push_back(cat({end(0, 1), inside, end(n - 1, -1)}, dim) / spacing);
-  }
-  return slopes;
-}
-
 Variable trapezoid(const Variable& y, double dx, int dim, Where where) {
   const CallLine line(where);
   return sum(trapezoids("trapezoid", y, dx, dim), dim);

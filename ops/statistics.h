@@ -36,12 +36,6 @@ Variable cumulative_trapezoid(const Variable& y, double dx = 1.0, int dim = -1,
 Variable cumulative_trapezoid(const Variable& y, const Variable& x, int dim = -1,
                               Where where = Where::current());
 
-/// Returns dy / dx along each of dims (default: all), for points at this distance: central
-/// differences inside, one-sided differences of order edge_order, 1 or 2, at both ends. Throws
-/// ArgumentError for a dimension of fewer than edge_order + 1 elements.
-std::vector<Variable> gradient(const Variable& y, double spacing = 1.0, const Dims& dims = {},
-                               int edge_order = 1, Where where = Where::current());
-
 struct MinMax {
   static constexpr int kParts = 2;
   Variable min, max;
