@@ -53,7 +53,7 @@ BatchSampler::BatchSampler(AnySampler sampler, int64_t batch_size, bool drop_las
 }
 int64_t BatchSampler::size() const {
   const int64_t n = sampler_.get()->size();
-  return drop_last_ ? n / batch_size_ : (n + batch_size_ - 1) / batch_size_;
+  return n / batch_size_ + (!drop_last_ && n % batch_size_ != 0 ? 1 : 0);
 }
 std::vector<std::vector<int64_t>>::const_iterator BatchSampler::begin() {
   const std::vector<int64_t> all = sampler_.get()->indices(epoch_++);
