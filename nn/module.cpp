@@ -415,10 +415,24 @@ void Module::fail_inputs() const {
 Parameter::Parameter(const Variable& value, bool requires_grad) : Variable(value.detach()) {
   requires_grad_(requires_grad);
 }
+Parameter& Parameter::operator=(const Variable& other) {
+  const bool is_frozen = defined() && !requires_grad();
+  const bool is_value = other.defined() && is_float(other.dtype()) && !other.requires_grad();
+  Variable::operator=(is_value && !is_frozen ? other.detach().requires_grad_() : other);
+  return *this;
+}
 
 void Module::fail_copy() const {
   fail<ArgumentError>(kind(), ": a member cannot be copied (a std::unique_ptr?), so the module ",
                       "cannot be a layer of a Sequential or have backward hooks");
+}
+
+void Module::fail_type(const std::type_info& base) const {
+  const std::string derived = kind_of(typeid(*this)), model = kind_of(base);
+  fail<ArgumentError>(derived, " derives from the model ", model,
+                      ", whose forward() would be called "
+                      "and whose copies would be made: write struct ",
+                      derived, " : nn::Model<", derived, ", ", model, ">");
 }
 
 std::ostream& operator<<(std::ostream& out, const Module& module) {

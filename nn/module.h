@@ -317,6 +317,7 @@ class Module : public RefusedMethods {
   static std::string kind_of(const std::type_info& type);
   [[noreturn]] void fail_inputs() const;
   [[noreturn]] void fail_copy() const;
+  [[noreturn]] void fail_type(const std::type_info& base) const;
 
  private:
   friend class ModuleCall;
@@ -391,6 +392,7 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
     static_assert(std::is_copy_constructible_v<Self>,
                   "clone: a member cannot be copied; hold it by value or in a std::shared_ptr "
                   "instead of a std::unique_ptr");
+    check_type();
     Self copy = self();
     static_cast<Model&>(copy).unshare();
     return copy;
@@ -445,6 +447,7 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
       this->fail_inputs();
   }
   std::unique_ptr<Module> copy() const override {
+    check_type();
     if constexpr (std::is_copy_constructible_v<Self>)
       return std::unique_ptr<Module>(new Self(self()));  // instead of make_unique: compiles faster
     else
@@ -466,6 +469,11 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
   static constexpr bool kSeesInputs = (... && (std::derived_from<Xs, Variable> ||
                                                std::is_arithmetic_v<Xs> || std::is_enum_v<Xs>));
 
+  /// A class derived from Self would be called by forward() of Self and copied as a Self.
+  void check_type() const {
+    if (const Module& module = *this; typeid(module) != typeid(Self)) [[unlikely]]
+      this->fail_type(typeid(Self));
+  }
   Self& self() { return static_cast<Self&>(*this); }
   const Self& self() const { return static_cast<const Self&>(*this); }
 
@@ -475,8 +483,10 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
                   "type Variable instead of Tensor");
     ModuleCall call(self, where);
     try {
-      if (call.is_first()) [[unlikely]]
+      if (call.is_first()) [[unlikely]] {
+        self.check_type();
         call.check_modules(self, {ModuleCall::variable_of(xs)...});
+      }
       auto y = call.has_hooks() ? run_hooked(self, where, xs...)
                                 : run_forward(self, where, std::forward<Xs>(xs)...);
       const_cast<Self&>(self).note_output(y);

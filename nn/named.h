@@ -77,10 +77,8 @@ using NamedVariables = NamedList<NamedVariable>;
 struct Parameter : Variable {
   Parameter() = default;
   Parameter(const Variable& value, bool requires_grad = true);
-  Parameter& operator=(const Variable& other) {
-    Variable::operator=(other);
-    return *this;
-  }
+  /// Becomes a handle to `other`. A value without history is trained, unless this one is frozen.
+  Parameter& operator=(const Variable& other);
 };
 
 /// A member that is saved and moved with the model, but not trained: `m("mean", mean)`.

@@ -395,4 +395,69 @@ TEST(SeventhHour, WindowsAndDiracWeights) {
   EXPECT_THROW(nn::init::dirac_(same.weight, 2), ArgumentError);
 }
 
+// self.gamma = nn.Parameter(torch.ones(3)), without the nn.Parameter
+TEST(SeventhHour, AParameterThatIsAssignedIsTrained) {
+  nn::Parameter gamma;
+  gamma = ones({3});
+  EXPECT_TRUE(gamma.requires_grad());
+  gamma = zeros({3});
+  EXPECT_TRUE(gamma.requires_grad());
+  gamma.requires_grad_(false);
+  gamma = ones({3});
+  EXPECT_FALSE(gamma.requires_grad());  // stays frozen
+  nn::Parameter ids;
+  ids = tensor({1, 2});
+  EXPECT_FALSE(ids.requires_grad());
+}
+
+// class Derived(Base), where Base is a model of one's own
+struct Narrow : nn::Model<Narrow> {
+  nn::Linear a{2, 2};
+  void members(nn::Members& m) override { m("a", a); }
+  Variable forward(const Variable& x) const { return a(x); }
+};
+struct Sliced : Narrow {
+  nn::Linear b{2, 3};
+  void members(nn::Members& m) override {
+    Narrow::members(m);
+    m("b", b);
+  }
+  Variable forward(const Variable& x) const { return b(Narrow::forward(x)); }
+};
+struct Wide : nn::Model<Wide, Narrow> {
+  nn::Linear b{2, 3};
+  void members(nn::Members& m) override {
+    Narrow::members(m);
+    m("b", b);
+  }
+  Variable forward(const Variable& x) const { return b(Narrow::forward(x)); }
+};
+TEST(SeventhHour, AModelThatDerivesFromAModelIsNotItsBase) {
+  const Variable x = ones({4, 2});
+  Sliced sliced;
+  try {
+    sliced(x);
+    FAIL();
+  } catch (const ArgumentError& error) {
+    EXPECT_NE(std::string(error.what()).find("nn::Model<Sliced, Narrow>"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW(sliced.clone(), ArgumentError);
+  EXPECT_THROW(nn::Sequential(sliced, nn::ReLU()), ArgumentError);
+  Wide wide;
+  EXPECT_EQ(wide(x).shape(), (Shape{4, 3}));
+  EXPECT_EQ(wide.clone().parameters().size(), 4u);
+  EXPECT_EQ(nn::Sequential(wide, nn::ReLU())(x).shape(), (Shape{4, 3}));
+}
+
+// model.fit(x, y) of a regression, without a loss
+TEST(SeventhHour, TheLossOfOneOutputIsNamed) {
+  nn::Linear net(2, 1);
+  optim::SGD sgd(net, 0.1);
+  const Variable x = ones({8, 2}), y = ones({8, 1});
+  EXPECT_THROW(fit(net, x, y, sgd, {.verbose = 0, .accuracy = false}), ArgumentError);
+  EXPECT_GT(fit(net, x, y, sgd, nn::MSELoss(), {.verbose = 0, .accuracy = false}).epochs[0].loss,
+            0);
+}
+
 }  // namespace

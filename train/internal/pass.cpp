@@ -8,8 +8,13 @@ namespace tapegrad {
 
 LossFn or_cross_entropy(LossFn loss) {
   if (loss) return loss;
-  return
-      [](const Variable& output, const Variable& target) { return cross_entropy(output, target); };
+  return [](const Variable& output, const Variable& target) {
+    if (output.rank() > 1 && output.size(1) == 1)
+      fail<ArgumentError>("the loss of a model with one output ", output.shape(),
+                          " must be named: {.loss = mse_loss}; the default, cross_entropy of one "
+                          "class, is always 0");
+    return cross_entropy(output, target);
+  };
 }
 
 void move_to(const std::optional<Device>& device, Example& batch) {
