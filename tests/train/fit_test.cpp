@@ -106,6 +106,7 @@ TEST(Fit, S307_StopsBelowTheThreshold) {
   int calls = 0;
   const History stopped = fit(model, loader, opt,
                               {.epochs = 10,
+                               .loss = [](auto& y, auto& t) { return mse_loss(y, t); },
                                .accuracy = false,
                                .stop_below = -1,
                                .progress = {.style = ProgressStyle::kNone},
