@@ -30,7 +30,7 @@ concept HasState = requires(M& model, const TensorMap& state) {
 
 /// Variables by name: std::map<std::string, Variable>, or an unordered one.
 template <typename Map>
-concept NamedVariables = std::derived_from<typename Map::mapped_type, Variable> &&
+concept VariablesByName = std::derived_from<typename Map::mapped_type, Variable> &&
     std::convertible_to<typename Map::key_type, std::string>;
 namespace detail {
 template <typename Map>
@@ -58,11 +58,11 @@ void save(const std::string& path, const M& model, SaveOptions options = {}) {
   save(path, TensorMap(model.state_dict()), std::move(options));
 }
 
-template <NamedVariables Map>
+template <VariablesByName Map>
 void save(const std::string& path, const Map& variables, SaveOptions options = {}) {
   save(path, detail::tensors_of(variables), std::move(options));
 }
-template <NamedVariables Map>
+template <VariablesByName Map>
 void save(const Map& variables, const std::string& path, SaveOptions options = {}) {
   save(path, detail::tensors_of(variables), std::move(options));
 }
@@ -80,7 +80,7 @@ class Saved {
   Saved(TensorMap state);
   template <HasState M>
   Saved(const M& model) : Saved(TensorMap(model.state_dict())) {}
-  template <NamedVariables Map>
+  template <VariablesByName Map>
   Saved(const Map& variables) : Saved(detail::tensors_of(variables)) {}
   Saved(std::initializer_list<std::pair<std::string, Saved>> values);
   template <std::same_as<char> C>

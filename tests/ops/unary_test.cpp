@@ -84,7 +84,7 @@ const Row kRows[] = {
     {"log", log, logl, 1.5},                                          // 0.9
     {"log1p", log1p, log1pl, 1.5},                                    // 0.9
     {"log2", log2, log2l, 1.5},                                       // 0.9
-    {"log10", log10, log10l, 1.5},                                    // 0.6
+    {"log10", log10, log10l, 1.5},                                    // 0.9
     {"sqrt", sqrt, sqrtl, 0.5},                                       // rounded correctly
     {"rsqrt", rsqrt, [](long double x) { return 1 / sqrtl(x); }, 2},  // two roundings
     {"reciprocal", reciprocal, [](long double x) { return 1 / x; }, 0.5},

@@ -1,7 +1,7 @@
 // Processor type of OpenBLAS, which selects its kernels when the program is loaded. OpenBLAS takes
-// a processor that is newer than itself for "Prescott", with SSE3 only: matrix factorisations and
-// float64 products then take two to four times as long. backends/cpu_process.cpp selects the type
-// again by the processor's instructions, unless the environment sets OPENBLAS_CORETYPE.
+// a processor that is newer than itself for "Prescott", with SSE3 only (docs/performance.md has the
+// times). backends/cpu_process.cpp selects the type again by the processor's instructions, unless
+// the environment sets OPENBLAS_CORETYPE.
 #pragma once
 
 #include <string>
