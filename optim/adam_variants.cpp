@@ -26,6 +26,9 @@ AdamRates AdamVariant::rates_of(const Group& group) const {
   return rates;
 }
 
+void AdamVariant::set_momentum(Group& group, double momentum) const {
+  group.own.betas = {momentum, rates_of(group).beta2};
+}
 void AdamVariant::check_group(const Group& group) const {
   const AdamRates rates = rates_of(group);
   check_range(kind_, "betas[0]", rates.beta1, 0, 1);

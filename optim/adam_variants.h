@@ -25,6 +25,7 @@ class AdamVariant : public Optimizer {
 
  private:
   void check_group(const Group& group) const override;
+  void set_momentum(Group& group, double momentum) const override;
   std::vector<StateInfo> state_info(const Group& group) const override;
 
   std::string_view kind_, second_;

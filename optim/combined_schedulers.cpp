@@ -6,15 +6,12 @@
 #include "optim/internal/checks.h"
 
 namespace tapegrad::optim {
-namespace {
-
-std::vector<Scheduler*> pointers_to(std::initializer_list<SchedulerRef> schedulers) {
-  std::vector<Scheduler*> pointers;
-  for (const SchedulerRef& each : schedulers) pointers.push_back(each.get());
-  return pointers;
+Scheduler& SchedulerRef::operator*() const {
+  auto* scheduler = handle_ ? tapegrad::detail::Tracked::find<Scheduler>(handle_) : nullptr;
+  if (scheduler == nullptr)
+    fail<ArgumentError>("a scheduler that another one is made of is null or no longer exists");
+  return *scheduler;
 }
-
-}  // namespace
 
 WarmupLR::WarmupLR(const OptimizerHere& optimizer, Scheduler& after, WarmupOptions options)
     : Scheduler(optimizer), after_(after), options_(options) {
@@ -26,22 +23,21 @@ WarmupLR::WarmupLR(const OptimizerHere& optimizer, Scheduler& after, WarmupOptio
   apply();
 }
 double WarmupLR::rate(double base, int64_t t) const {
-  if (t >= options_.warmup_steps) return after_.rate(base, t - options_.warmup_steps);
+  if (t >= options_.warmup_steps) return after_->rate(base, t - options_.warmup_steps);
   const double share = double(t) / double(options_.warmup_steps);
-  return after_.rate(base, 0) * (options_.start_factor + (1 - options_.start_factor) * share);
+  return after_->rate(base, 0) * (options_.start_factor + (1 - options_.start_factor) * share);
 }
 
 double WarmupLR::next(double now, double base, int64_t t) const {
   if (t <= options_.warmup_steps) return Scheduler::next(now, base, t);
-  return after_.following(now, base, t - options_.warmup_steps);
+  return after_->following(now, base, t - options_.warmup_steps);
 }
 
-SequentialLR::SequentialLR(const OptimizerHere& optimizer,
-                           std::initializer_list<SchedulerRef> schedulers,
-                           std::vector<int64_t> milestones)
-    : SequentialLR(optimizer, pointers_to(schedulers), std::move(milestones)) {}
+std::optional<double> WarmupLR::momentum(int64_t t) const {
+  return after_->momentum(std::max<int64_t>(0, t - options_.warmup_steps));
+}
 
-SequentialLR::SequentialLR(const OptimizerHere& optimizer, std::vector<Scheduler*> schedulers,
+SequentialLR::SequentialLR(const OptimizerHere& optimizer, std::vector<SchedulerRef> schedulers,
                            std::vector<int64_t> milestones)
     : Scheduler(optimizer), schedulers_(std::move(schedulers)), milestones_(std::move(milestones)) {
   const ErrorLine line(optimizer.where());
@@ -51,27 +47,31 @@ SequentialLR::SequentialLR(const OptimizerHere& optimizer, std::vector<Scheduler
   if (!std::is_sorted(milestones_.begin(), milestones_.end()) ||
       (!milestones_.empty() && milestones_[0] < 0))
     fail<ArgumentError>("SequentialLR: the milestones are not ascending from 0");
-  for (const Scheduler* each : schedulers_)
-    if (each == nullptr || &each->optimizer() != &optimizer.get())
-      fail<ArgumentError>("SequentialLR: a scheduler is null or of another optimizer");
+  for (const SchedulerRef& each : schedulers_)
+    if (&each->optimizer() != &optimizer.get())
+      fail<ArgumentError>("SequentialLR: a scheduler of another optimizer");
   bases_ = initials_;
   apply();
 }
-double SequentialLR::rate(double base, int64_t t) const {
+std::pair<const Scheduler*, int64_t> SequentialLR::part_at(int64_t t) const {
   const size_t k =
       size_t(std::upper_bound(milestones_.begin(), milestones_.end(), t) - milestones_.begin());
-  return schedulers_[k]->rate(base, k == 0 ? t : t - milestones_[k - 1]);
+  return {&*schedulers_[k], k == 0 ? t : t - milestones_[k - 1]};
+}
+double SequentialLR::rate(double base, int64_t t) const {
+  const auto [part, step] = part_at(t);
+  return part->rate(base, step);
 }
 double SequentialLR::next(double now, double base, int64_t t) const {
-  const size_t k =
-      size_t(std::upper_bound(milestones_.begin(), milestones_.end(), t) - milestones_.begin());
-  const int64_t own = k == 0 ? t : t - milestones_[k - 1];
-  return own == 0 ? schedulers_[k]->rate(base, 0) : schedulers_[k]->following(now, base, own);
+  const auto [part, step] = part_at(t);
+  return step == 0 ? part->rate(base, 0) : part->following(now, base, step);
+}
+std::optional<double> SequentialLR::momentum(int64_t t) const {
+  const auto [part, step] = part_at(t);
+  return part->momentum(step);
 }
 
-ChainedScheduler::ChainedScheduler(std::initializer_list<SchedulerRef> schedulers, Where where)
-    : ChainedScheduler(pointers_to(schedulers), where) {}
-ChainedScheduler::ChainedScheduler(std::vector<Scheduler*> schedulers, Where where)
+ChainedScheduler::ChainedScheduler(std::vector<SchedulerRef> schedulers, Where where)
     : Scheduler(optimizer_of(schedulers, where)), schedulers_(std::move(schedulers)) {
   const ErrorLine line(where);
   bases_ = initials_;
@@ -79,20 +79,27 @@ ChainedScheduler::ChainedScheduler(std::vector<Scheduler*> schedulers, Where whe
 }
 double ChainedScheduler::rate(double base, int64_t t) const {
   double rate = base;
-  for (const Scheduler* each : schedulers_) rate = each->rate(each->is_absolute() ? base : rate, t);
+  for (const SchedulerRef& each : schedulers_)
+    rate = each->rate(each->is_absolute() ? base : rate, t);
   return rate;
 }
 double ChainedScheduler::next(double now, double base, int64_t t) const {
-  for (const Scheduler* each : schedulers_) now = each->following(now, base, t);
+  for (const SchedulerRef& each : schedulers_) now = each->following(now, base, t);
   return now;
 }
-OptimizerHere ChainedScheduler::optimizer_of(const std::vector<Scheduler*>& schedulers,
+std::optional<double> ChainedScheduler::momentum(int64_t t) const {
+  std::optional<double> last;
+  for (const SchedulerRef& each : schedulers_)
+    if (const std::optional<double> own = each->momentum(t)) last = own;
+  return last;
+}
+OptimizerHere ChainedScheduler::optimizer_of(const std::vector<SchedulerRef>& schedulers,
                                              Where where) {
   const ErrorLine line(where);
   if (schedulers.empty()) fail<ArgumentError>("ChainedScheduler: there are no schedulers");
-  for (const Scheduler* each : schedulers)
-    if (each == nullptr || &each->optimizer() != &schedulers[0]->optimizer())
-      fail<ArgumentError>("ChainedScheduler: a scheduler is null or of another optimizer");
+  for (const SchedulerRef& each : schedulers)
+    if (&each->optimizer() != &schedulers[0]->optimizer())
+      fail<ArgumentError>("ChainedScheduler: a scheduler of another optimizer");
   return {schedulers[0]->optimizer(), where};
 }
 

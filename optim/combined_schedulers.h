@@ -8,13 +8,18 @@
 
 namespace tapegrad::optim {
 
-/// A scheduler that outlives the one made of it. Refuses a temporary one.
+/// A scheduler that another one is made of: both see the same object, also when it is moved.
+/// Refuses a temporary one.
 class SchedulerRef {
  public:
-  SchedulerRef(Scheduler& scheduler) : scheduler_(&scheduler) {}
+  SchedulerRef(Scheduler& scheduler) : handle_(scheduler.handle()) {}
+  SchedulerRef(Scheduler* scheduler) : handle_(scheduler ? scheduler->handle() : nullptr) {}
   template <std::derived_from<Scheduler> S>
   SchedulerRef(S&&) noexcept(refuse<S>()) {}
-  Scheduler* get() const { return scheduler_; }
+
+  /// Throws ArgumentError if the scheduler is null or no longer exists.
+  Scheduler& operator*() const;
+  Scheduler* operator->() const { return &**this; }
 
  private:
   template <typename S>
@@ -24,7 +29,7 @@ class SchedulerRef {
                   "optim::LinearLR warmup(opt, ...); and SequentialLR(opt, {warmup, ...}, {10})");
     return true;
   }
-  Scheduler* scheduler_;
+  tapegrad::detail::Tracked::Handle handle_;
 };
 
 struct WarmupOptions {
@@ -45,7 +50,8 @@ class WarmupLR final : public Scheduler {
  private:
   double rate(double base, int64_t t) const override;
   double next(double now, double base, int64_t t) const override;
-  Scheduler& after_;
+  std::optional<double> momentum(int64_t t) const override;
+  SchedulerRef after_;
   WarmupOptions options_;
 };
 
@@ -57,15 +63,21 @@ class WarmupLR final : public Scheduler {
 ///   optim::SequentialLR schedule(opt, {warmup, cosine}, {10});
 class SequentialLR final : public Scheduler {
  public:
-  SequentialLR(const OptimizerHere& optimizer, std::vector<Scheduler*> schedulers,
+  SequentialLR(const OptimizerHere& optimizer, std::vector<SchedulerRef> schedulers,
                std::vector<int64_t> milestones);
-  SequentialLR(const OptimizerHere& optimizer, std::initializer_list<SchedulerRef> schedulers,
-               std::vector<int64_t> milestones);
+  template <std::same_as<std::vector<Scheduler*>> Pointers>
+  SequentialLR(const OptimizerHere& optimizer, const Pointers& schedulers,
+               std::vector<int64_t> milestones)
+      : SequentialLR(optimizer, std::vector<SchedulerRef>(schedulers.begin(), schedulers.end()),
+                     std::move(milestones)) {}
 
  private:
+  /// The scheduler of step t, and the number of the step in this scheduler.
+  std::pair<const Scheduler*, int64_t> part_at(int64_t t) const;
   double rate(double base, int64_t t) const override;
   double next(double now, double base, int64_t t) const override;
-  std::vector<Scheduler*> schedulers_;
+  std::optional<double> momentum(int64_t t) const override;
+  std::vector<SchedulerRef> schedulers_;
   std::vector<int64_t> milestones_;
 };
 
@@ -79,16 +91,18 @@ class SequentialLR final : public Scheduler {
 class ChainedScheduler final : public Scheduler {
  public:
   /// Throws ArgumentError for an empty list and for schedulers of different optimizers.
-  explicit ChainedScheduler(std::vector<Scheduler*> schedulers, Where where = Where::current());
-  explicit ChainedScheduler(std::initializer_list<SchedulerRef> schedulers,
-                            Where where = Where::current());
+  explicit ChainedScheduler(std::vector<SchedulerRef> schedulers, Where where = Where::current());
+  template <std::same_as<std::vector<Scheduler*>> Pointers>
+  explicit ChainedScheduler(const Pointers& schedulers, Where where = Where::current())
+      : ChainedScheduler(std::vector<SchedulerRef>(schedulers.begin(), schedulers.end()), where) {}
 
  private:
-  static OptimizerHere optimizer_of(const std::vector<Scheduler*>& schedulers, Where where);
+  static OptimizerHere optimizer_of(const std::vector<SchedulerRef>& schedulers, Where where);
   double rate(double base, int64_t t) const override;
   double next(double now, double base, int64_t t) const override;
+  std::optional<double> momentum(int64_t t) const override;
 
-  std::vector<Scheduler*> schedulers_;
+  std::vector<SchedulerRef> schedulers_;
 };
 
 }  // namespace tapegrad::optim

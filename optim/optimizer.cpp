@@ -55,18 +55,21 @@ Params::Params(std::vector<ParamGroup> groups, Where where)
     : groups_(std::move(groups)), where_(where) {}
 Params::Params(std::initializer_list<ParamGroup> groups, Where where)
     : groups_(groups), where_(where) {}
+Params::Params(const Params&) = default;
 Params::Params(Params&&) noexcept = default;
 Params::~Params() = default;
 
-Optimizer::~Optimizer() {
-  if (self_) *self_ = nullptr;
+Optimizer::~Optimizer() = default;
+Optimizer::Optimizer(Optimizer&& other) noexcept : Tracked(std::move(other)) {
+  take(std::move(other));
 }
-Optimizer::Optimizer(Optimizer&& other) noexcept { *this = std::move(other); }
 Optimizer& Optimizer::operator=(Optimizer&& other) noexcept {
   if (this == &other) return *this;
-  if (self_) *self_ = nullptr;
-  self_ = std::move(other.self_);
-  if (self_) *self_ = this;
+  Tracked::operator=(std::move(other));
+  take(std::move(other));
+  return *this;
+}
+void Optimizer::take(Optimizer&& other) noexcept {
   kind_ = other.kind_;
   where_ = other.where_;
   options_of_groups_ = std::move(other.options_of_groups_);
@@ -79,23 +82,22 @@ Optimizer& Optimizer::operator=(Optimizer&& other) noexcept {
   other.views_.clear();
   skipped_ = std::exchange(other.skipped_, {});
   has_guarded_ = std::exchange(other.has_guarded_, false);
-  return *this;
 }
 
 OptimizerHere::OptimizerHere(Optimizer& optimizer, Where where)
-    : self_(optimizer.self_), where_(where) {
+    : optimizer_(optimizer.handle()), where_(where) {
   const ErrorLine line(where);
-  if (!self_) fail<ArgumentError>(optimizer.kind(), ": a scheduler of an optimizer that was moved");
+  if (!optimizer_)
+    fail<ArgumentError>(optimizer.kind(), ": a scheduler of an optimizer that was moved");
 }
 OptimizerHere::OptimizerHere(const OptimizerHere&) = default;
+OptimizerHere& OptimizerHere::operator=(const OptimizerHere&) = default;
 OptimizerHere::~OptimizerHere() = default;
 
 Optimizer& OptimizerHere::get() const {
-  if (*self_ == nullptr) {
-    const ErrorLine line(where_);
-    fail<ArgumentError>("scheduler: the optimizer no longer exists");
-  }
-  return **self_;
+  if (auto* optimizer = tapegrad::detail::Tracked::find<Optimizer>(optimizer_)) return *optimizer;
+  const ErrorLine line(where_);
+  fail<ArgumentError>("scheduler: the optimizer no longer exists");
 }
 
 Optimizer::Optimizer(Params params, double lr, double weight_decay)
@@ -103,8 +105,7 @@ Optimizer::Optimizer(Params params, double lr, double weight_decay)
 
 Optimizer::Optimizer(std::string_view kind, Params params, double lr, double weight_decay,
                      std::initializer_list<std::string_view> options)
-    : self_(std::make_shared<Optimizer*>(this)),
-      kind_(kind),
+    : kind_(kind),
       where_(params.where()),
       options_of_groups_(options),
       id_(next_id.fetch_add(1, std::memory_order_relaxed)),
@@ -344,11 +345,12 @@ void Optimizer::make_steps(const StepGuard& guard) {
   std::shared_ptr<Recorded> recorded;
   if (Capture* capture = Capture::current()) {
     recorded = std::make_shared<Recorded>(Recorded{guard, {}});
-    capture->on_setting([self = self_, groups = groups_.size()] {
-      return *self != nullptr && (*self)->groups_.size() == groups;
+    capture->on_setting([self = handle(), groups = groups_.size()] {
+      const auto* optimizer = find<Optimizer>(self);
+      return optimizer != nullptr && optimizer->groups_.size() == groups;
     });
-    capture->before_replay([self = self_, recorded, count] {
-      Optimizer& optimizer = **self;  // exists, because on_setting() has asked
+    capture->before_replay([self = handle(), recorded, count] {
+      Optimizer& optimizer = *find<Optimizer>(self);  // exists, because on_setting() has asked
       for (const Run& run : recorded->runs) {
         Group& group = optimizer.groups_[run.group];
         ParamUpdates params;

@@ -29,6 +29,7 @@
 #include "core/base/error.h"
 #include "core/base/row_gradient.h"
 #include "core/base/tensor_map.h"
+#include "core/base/tracked.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad {
@@ -79,6 +80,7 @@ class Params {
   requires(!std::same_as<G, ParamGroup>)
       Params(const std::vector<G>& groups, Where where = Where::current())
       : Params(std::vector<ParamGroup>(groups.begin(), groups.end()), where) {}
+  Params(const Params&);
   Params(Params&&) noexcept;
   ~Params();
 
@@ -169,7 +171,7 @@ struct ZeroGradOptions {
 /// Argument of step(closure).
 using LossClosure = std::function<Variable()>;
 
-class Optimizer {
+class Optimizer : public tapegrad::detail::Tracked {
  public:
   virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
@@ -186,6 +188,11 @@ class Optimizer {
   /// Calls the closure, which clears the gradients, computes the loss, calls backward() and returns
   /// the loss; then steps. Returns the loss. An empty closure is not called.
   virtual Variable step(LossClosure closure);
+  template <std::same_as<std::vector<Variable>> Gradients>
+  auto step(const Gradients&) {
+    static_assert(tapegrad::detail::kNever<Gradients>,
+                  "opt.step(grads): set p.grad() = ... of each parameter, then call opt.step()");
+  }
   /// Clears the gradients; or fills them with zeros, if not `set_to_none`.
   void zero_grad(bool set_to_none = true) const;
   void zero_grad(ZeroGradOptions options) const { zero_grad(options.set_to_none); }
@@ -277,6 +284,8 @@ class Optimizer {
   /// Whether a gradient kept as rows (core/autograd/sparse_gradient.h) updates these rows alone.
   /// Otherwise it becomes dense.
   virtual bool updates_rows(const Group&) const { return false; }
+  /// Sets the momentum, or beta1, of a group. The default is that of optimizers without one.
+  virtual void set_momentum(Group&, double) const {}
   /// Makes update() get the gradients with the other sign.
   void set_maximize(bool on) { maximize_ = on; }
 
@@ -286,6 +295,7 @@ class Optimizer {
   friend class ReduceLROnPlateau;
   friend class Scheduler;
 
+  void take(Optimizer&& other) noexcept;  // everything but the handles
   void add_group(ParamGroup group);
   /// set_lr() that keeps the initial rate.
   void schedule_lr(size_t group, double lr);
@@ -310,7 +320,6 @@ class Optimizer {
   /// Subtracts skipped steps from the step counts. Waits for the device.
   void settle() const;
 
-  std::shared_ptr<Optimizer*> self_;  // where this object is; null when it is destroyed
   std::string kind_;
   Where where_;
   std::vector<std::string_view> options_of_groups_;
@@ -329,6 +338,7 @@ class OptimizerHere {
  public:
   OptimizerHere(Optimizer& optimizer, Where where = Where::current());
   OptimizerHere(const OptimizerHere&);
+  OptimizerHere& operator=(const OptimizerHere&);
   ~OptimizerHere();
 
   /// Throws ArgumentError if the optimizer no longer exists. Follows an optimizer that was moved.
@@ -336,7 +346,7 @@ class OptimizerHere {
   Where where() const { return where_; }
 
  private:
-  std::shared_ptr<Optimizer*> self_;
+  tapegrad::detail::Tracked::Handle optimizer_;
   Where where_;
 };
 

@@ -16,6 +16,13 @@ std::optional<double> zero_if(bool used) {
   return used ? std::optional<double>(0.0) : std::nullopt;
 }
 
+/// The options of SGD(params, 0.1, {.momentum = 0.9}).
+template <typename Options>
+Options with_rate(Options options, double lr) {
+  options.lr = lr;
+  return options;
+}
+
 }  // namespace
 
 SGD::SGD(Params params, SGDOptions options)
@@ -25,6 +32,8 @@ SGD::SGD(Params params, SGDOptions options)
   set_maximize(options.maximize);
   check_groups();
 }
+SGD::SGD(Params params, double lr, SGDOptions options)
+    : SGD(std::move(params), with_rate(options, lr)) {}
 SGDOptions SGD::options_of(const Group& group) const {
   SGDOptions options = options_;
   replace(options.momentum, group.own.momentum);
@@ -32,6 +41,7 @@ SGDOptions SGD::options_of(const Group& group) const {
   replace(options.nesterov, group.own.nesterov);
   return options;
 }
+void SGD::set_momentum(Group& group, double momentum) const { group.own.momentum = momentum; }
 void SGD::check_group(const Group& group) const {
   const SGDOptions options = options_of(group);
   check_range("SGD", "momentum", options.momentum, 0, kNoLimit);
@@ -69,6 +79,8 @@ Adam::Adam(std::string_view kind, Params params, AdamOptions options, bool decou
   set_maximize(options.maximize);
   check_groups();
 }
+Adam::Adam(Params params, double lr, AdamOptions options)
+    : Adam(std::move(params), with_rate(options, lr)) {}
 AdamOptions Adam::options_of(const Group& group) const {
   AdamOptions options = options_;
   replace(options.betas, group.own.betas);
@@ -76,12 +88,17 @@ AdamOptions Adam::options_of(const Group& group) const {
   replace(options.amsgrad, group.own.amsgrad);
   return options;
 }
+void Adam::set_momentum(Group& group, double momentum) const {
+  group.own.betas = {momentum, options_of(group).betas.second};
+}
 void Adam::check_group(const Group& group) const {
   const AdamOptions options = options_of(group);
   check_range(kind_, "betas.first", options.betas.first, 0, 1);
   check_range(kind_, "betas.second", options.betas.second, 0, 1);
   check_range(kind_, "eps", options.eps, 0, kNoLimit);
 }
+AdamW::AdamW(Params params, double lr, AdamWOptions options)
+    : AdamW(std::move(params), with_rate(options, lr)) {}
 AdamW::AdamW(Params params, AdamWOptions o)
     : Adam("AdamW", std::move(params),
            {o.lr, o.betas, o.eps, o.weight_decay, o.amsgrad, o.maximize},
@@ -146,6 +163,8 @@ RMSprop::RMSprop(Params params, RMSpropOptions options)
   set_maximize(options.maximize);
   check_groups();
 }
+RMSprop::RMSprop(Params params, double lr, RMSpropOptions options)
+    : RMSprop(std::move(params), with_rate(options, lr)) {}
 RMSpropOptions RMSprop::options_of(const Group& group) const {
   RMSpropOptions options = options_;
   replace(options.alpha, group.own.alpha);
@@ -154,6 +173,7 @@ RMSpropOptions RMSprop::options_of(const Group& group) const {
   replace(options.centered, group.own.centered);
   return options;
 }
+void RMSprop::set_momentum(Group& group, double momentum) const { group.own.momentum = momentum; }
 void RMSprop::check_group(const Group& group) const {
   const RMSpropOptions options = options_of(group);
   check_range("RMSprop", "alpha", options.alpha, 0, 1.0000001);

@@ -63,11 +63,13 @@ class SGD final : public Optimizer {
       double weight_decay = 0.0, bool nesterov = false)
       : SGD(std::move(params),
             SGDOptions{double(lr), momentum, dampening, weight_decay, nesterov}) {}
+  SGD(Params params, double lr, SGDOptions options);
 
  private:
   SGDOptions options_of(const Group& group) const;
   void check_group(const Group& group) const override;
   std::vector<StateInfo> state_info(const Group& group) const override;
+  void set_momentum(Group& group, double momentum) const override;
   void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
   bool updates_rows(const Group&) const override;
 
@@ -90,6 +92,7 @@ class Adam : public Optimizer {
   Adam(Params params, Rate auto lr, std::pair<double, double> betas = {0.9, 0.999},
        double eps = 1e-8, double weight_decay = 0.0)
       : Adam(std::move(params), AdamOptions{double(lr), betas, eps, weight_decay}) {}
+  Adam(Params params, double lr, AdamOptions options);
 
  protected:
   Adam(std::string_view kind, Params params, AdamOptions options, bool decoupled);
@@ -98,6 +101,7 @@ class Adam : public Optimizer {
   AdamOptions options_of(const Group& group) const;
   void check_group(const Group& group) const override;
   std::vector<StateInfo> state_info(const Group& group) const override;
+  void set_momentum(Group& group, double momentum) const override;
   void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   std::string_view kind_;
@@ -121,6 +125,7 @@ class AdamW final : public Adam {
   AdamW(Params params, Rate auto lr, std::pair<double, double> betas = {0.9, 0.999},
         double eps = 1e-8, double weight_decay = 1e-2)
       : AdamW(std::move(params), AdamWOptions{double(lr), betas, eps, weight_decay}) {}
+  AdamW(Params params, double lr, AdamWOptions options);
 };
 
 struct SparseAdamOptions {
@@ -180,11 +185,13 @@ class RMSprop final : public Optimizer {
   explicit RMSprop(Params params, RMSpropOptions options = {});
   RMSprop(Params params, Rate auto lr, double alpha = 0.99)
       : RMSprop(std::move(params), RMSpropOptions{.lr = double(lr), .alpha = alpha}) {}
+  RMSprop(Params params, double lr, RMSpropOptions options);
 
  private:
   RMSpropOptions options_of(const Group& group) const;
   void check_group(const Group& group) const override;
   std::vector<StateInfo> state_info(const Group& group) const override;
+  void set_momentum(Group& group, double momentum) const override;
   void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   RMSpropOptions options_;

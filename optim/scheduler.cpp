@@ -25,6 +25,12 @@ std::vector<double> rates_of(const Optimizer& optimizer) {
   return rates;
 }
 
+/// Throws ArgumentError unless 0 <= base <= max < 1.
+void check_momenta(std::string_view kind, double base, double max) {
+  check_range(kind, "base_momentum", base, 0, 1);
+  check_range(kind, "max_momentum", max, base, 1);
+}
+
 /// Returns the single element of the entry `name`. Throws ArgumentError if there is no such entry.
 const Tensor& number_at(const TensorMap& state, const std::string& name) {
   const auto found = state.find(name);
@@ -41,6 +47,10 @@ Scheduler::Scheduler(const OptimizerHere& optimizer)
       initials_(initial_rates()),
       own_(bases_) {}
 
+Scheduler::~Scheduler() = default;
+Scheduler::Scheduler(Scheduler&&) noexcept = default;
+Scheduler& Scheduler::operator=(Scheduler&&) noexcept = default;
+
 std::vector<double> Scheduler::initial_rates() const {
   std::vector<double> rates;
   for (const Optimizer::Group& group : optimizer().groups_) rates.push_back(group.initial_lr);
@@ -52,10 +62,13 @@ void Scheduler::set_initial_rates(double rate, bool only_unscheduled) {
     if (!only_unscheduled || !group.is_scheduled) group.initial_lr = rate;
 }
 
-void Scheduler::set_rates(const std::vector<double>& own, const std::vector<double>& rates) {
+void Scheduler::set_rates(const std::vector<double>& own, const std::vector<double>& rates,
+                          int64_t t) {
   Optimizer& to = optimizer();
   for (const double rate : rates) check_range(to.kind(), "lr", rate, 0, kNoLimit);
   for (size_t group = 0; group < rates.size(); ++group) to.schedule_lr(group, rates[group]);
+  if (const std::optional<double> value = momentum(t))
+    for (Optimizer::Group& group : to.groups_) to.set_momentum(group, *value);
   own_ = own;
 }
 
@@ -63,7 +76,7 @@ void Scheduler::apply() {
   if (is_absolute()) bases_ = initials_;
   std::vector<double> rates;
   for (const double base : bases_) rates.push_back(rate(base, 0));
-  set_rates(rates, rates);
+  set_rates(rates, rates, 0);
   for (Optimizer::Group& group : optimizer().groups_) group.is_scheduled = true;
 }
 
@@ -87,7 +100,7 @@ void Scheduler::step() {
     const bool is_own = now == own_[group] && base == initials_[group];
     rates.push_back(is_own ? own.back() : following(now, initials_[group], steps_ + 1));
   }
-  set_rates(own, rates);
+  set_rates(own, rates, steps_ + 1);
   ++steps_;
 }
 
@@ -129,7 +142,8 @@ void Scheduler::load_state_dict(const TensorMap& state) {
   std::vector<double> bases = rates_at("base_lrs"), own;
   std::vector<double> initials = state.contains("initial_lrs") ? rates_at("initial_lrs") : bases;
   for (const double base : bases) own.push_back(rate(base, steps));
-  set_rates(own, state.contains("lrs") ? rates_at("lrs") : own);  // older files have no "lrs"
+  set_rates(own, state.contains("lrs") ? rates_at("lrs") : own,  // older files have no "lrs"
+            steps);
   bases_ = std::move(bases);
   initials_ = std::move(initials);
   steps_ = steps;
@@ -222,27 +236,56 @@ OneCycleLR::OneCycleLR(const OptimizerHere& optimizer, OneCycleLROptions options
     : Scheduler(optimizer), options_(options) {
   const ErrorLine line(optimizer.where());
   require_positive("OneCycleLR", ".max_lr", options.max_lr);
-  require_positive("OneCycleLR", ".total_steps", double(options.total_steps));
+  if (options.total_steps == 0 && options.epochs > 0 && options.steps_per_epoch > 0) {
+    if (options.epochs > INT64_MAX / options.steps_per_epoch)
+      fail<ArgumentError>("OneCycleLR: ", options.epochs, " epochs of ", options.steps_per_epoch,
+                          " steps are too many");
+    options_.total_steps = options.epochs * options.steps_per_epoch;
+  }
+  require_positive("OneCycleLR", ".total_steps", double(options_.total_steps));
   check_range("OneCycleLR", "pct_start", options.pct_start, 0, 1.0000001);
   require_positive("OneCycleLR", ".div_factor", options.div_factor);
   require_positive("OneCycleLR", ".final_div_factor", options.final_div_factor);
+  check_momenta("OneCycleLR", options.base_momentum, options.max_momentum);
   set_initial_rates(options.max_lr / options.div_factor, /*only_unscheduled=*/false);
   apply();
 }
-// The phases end at steps pct_start * total_steps - 1 and total_steps - 1.
-double OneCycleLR::rate(double, int64_t t) const {
+// The first phase ends at step pct_start * total_steps - 1, the last one at total_steps - 1.
+OneCycleLR::Values OneCycleLR::at(int64_t t) const {
   const auto& o = options_;
   if (t > o.total_steps)
     fail<ArgumentError>("OneCycleLR: step ", t, " of ", o.total_steps, " in all");
-  const double first = o.max_lr / o.div_factor, last = first / o.final_div_factor;
-  const double peak = o.pct_start * double(o.total_steps) - 1, end = double(o.total_steps) - 1;
-  const auto between = [&](double from, double to, double share) {
-    if (o.anneal_strategy == Anneal::kLinear) return from + (to - from) * share;
-    return cosine(from, to, share);
+  struct Phase {
+    double end;
+    Values from, to;
   };
-  if (peak > 0 && double(t) <= peak) return between(first, o.max_lr, double(t) / peak);
-  const double share = (std::min(double(t), end) - peak) / (end - peak);
-  return end > peak ? between(o.max_lr, last, share) : o.max_lr;
+  const double initial = o.max_lr / o.div_factor, final = initial / o.final_div_factor;
+  const double peak = o.pct_start * double(o.total_steps) - 1, end = double(o.total_steps) - 1;
+  const Values low{initial, o.max_momentum}, high{o.max_lr, o.base_momentum};
+  const Values last{final, o.max_momentum};
+  const std::vector<Phase> phases =
+      o.three_phase ? std::vector<Phase>{{peak, low, high}, {2 * peak, high, low}, {end, low, last}}
+                    : std::vector<Phase>{{peak, low, high}, {end, high, last}};
+  const double step = std::min(double(t), end);
+  double start = 0;
+  for (const auto& [stop, from, to] : phases) {
+    if (step > stop) {
+      start = stop;
+      continue;
+    }
+    if (stop <= start) return from;  // a phase without steps
+    const double share = (step - start) / (stop - start);
+    const auto between = [&](double a, double b) {
+      if (o.anneal_strategy == AnnealStrategy::kLinear) return a + (b - a) * share;
+      return cosine(a, b, share);
+    };
+    return {between(from.rate, to.rate), between(from.momentum, to.momentum)};
+  }
+  return phases.back().to;
+}
+std::optional<double> OneCycleLR::momentum(int64_t t) const {
+  if (!options_.cycle_momentum) return {};
+  return at(t).momentum;
 }
 
 LambdaLR::LambdaLR(const OptimizerHere& optimizer, std::function<double(int64_t)> factor)
@@ -263,6 +306,9 @@ CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(const OptimizerHere& op
   check_range("CosineAnnealingWarmRestarts", "eta_min", eta_min, 0, kNoLimit);
   apply();
 }
+CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(const OptimizerHere& optimizer,
+                                                         CosineAnnealingWarmRestartsOptions options)
+    : CosineAnnealingWarmRestarts(optimizer, options.T_0, options.T_mult, options.eta_min) {}
 double CosineAnnealingWarmRestarts::rate(double base, int64_t t) const {
   int64_t period = first_;
   if (factor_ == 1) {
@@ -281,6 +327,8 @@ ConstantLR::ConstantLR(const OptimizerHere& optimizer, double factor, int64_t to
   require_from("ConstantLR", "total_iters", total_iters, 0);
   apply();
 }
+ConstantLR::ConstantLR(const OptimizerHere& optimizer, ConstantLROptions options)
+    : ConstantLR(optimizer, options.factor, options.total_iters) {}
 double ConstantLR::rate(double base, int64_t t) const {
   return t < total_ || total_ == 0 ? base * factor_ : base;
 }
@@ -328,18 +376,26 @@ CyclicLR::CyclicLR(const OptimizerHere& optimizer, CyclicLROptions options)
   check_range("CyclicLR", "gamma", options.gamma, 0, kNoLimit);
   require_from("CyclicLR", "step_size_up", options.step_size_up, 1);
   require_from("CyclicLR", "step_size_down", options.step_size_down, 0);
+  check_momenta("CyclicLR", options.base_momentum, options.max_momentum);
   if (options_.step_size_down == 0) options_.step_size_down = options_.step_size_up;
   set_initial_rates(options.base_lr, /*only_unscheduled=*/true);
   apply();
 }
-double CyclicLR::rate(double, int64_t t) const {
+double CyclicLR::height(int64_t t) const {
   const auto& o = options_;
   const double up = double(o.step_size_up), length = up + double(o.step_size_down);
   const double cycle = std::floor(double(t) / length), at = double(t) - cycle * length;
   double height = at <= up ? at / up : (length - at) / (length - up);
   if (o.mode == CycleMode::kTriangular2) height *= std::pow(0.5, cycle);
   if (o.mode == CycleMode::kExpRange) height *= std::pow(o.gamma, double(t));
-  return o.base_lr + (o.max_lr - o.base_lr) * height;
+  return height;
+}
+double CyclicLR::rate(double, int64_t t) const {
+  return options_.base_lr + (options_.max_lr - options_.base_lr) * height(t);
+}
+std::optional<double> CyclicLR::momentum(int64_t t) const {
+  if (!options_.cycle_momentum) return {};
+  return options_.max_momentum - (options_.max_momentum - options_.base_momentum) * height(t);
 }
 
 SWALR::SWALR(const OptimizerHere& optimizer, SWALROptions options)

@@ -15,11 +15,12 @@
 // beside them, thus act together. LambdaLR, OneCycleLR, CyclicLR and CosineAnnealingWarmRestarts
 // set the rate of their formula in any case.
 //
-// A scheduler follows an optimizer that is moved. If the optimizer is destroyed, step() throws
-// ArgumentError.
+// A scheduler may be moved, for example into a std::vector, and follows an optimizer that is moved.
+// If the optimizer is destroyed, step() throws ArgumentError.
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "core/base/choice.h"
 #include "optim/optimizer.h"
@@ -32,11 +33,14 @@ struct Rates : std::vector<double> {
 };
 std::ostream& operator<<(std::ostream& out, const Rates& rates);
 
-class Scheduler {
+class Scheduler : public tapegrad::detail::Tracked {
  public:
-  virtual ~Scheduler() = default;
+  virtual ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
+  /// Moves the optimizer, the rates and the step number.
+  Scheduler(Scheduler&& other) noexcept;
+  Scheduler& operator=(Scheduler&& other) noexcept;
 
   void step();
   int64_t steps() const { return steps_; }
@@ -64,6 +68,8 @@ class Scheduler {
   virtual double next(double now, double base, int64_t t) const;
   /// Whether step() sets rate(base, t) even if something else has changed the rate since.
   virtual bool is_absolute() const { return false; }
+  /// Momentum, or beta1, after t steps, of optimizers that have one; nullopt leaves it alone.
+  virtual std::optional<double> momentum(int64_t) const { return {}; }
   /// Sets the rates of the constructor.
   void apply();
   /// The rates that the program gave, before schedulers changed them.
@@ -83,8 +89,9 @@ class Scheduler {
   friend class SequentialLR;
   friend class ChainedScheduler;
 
-  /// Sets the rates. `own` are those of rate(), which differ if something else has changed a rate.
-  void set_rates(const std::vector<double>& own, const std::vector<double>& rates);
+  /// Sets the rates, and the momentum of step t. `own` are the rates of rate(), which differ if
+  /// something else has changed a rate.
+  void set_rates(const std::vector<double>& own, const std::vector<double>& rates, int64_t t);
   /// rate() if it is absolute, otherwise next().
   double following(double now, double base, int64_t t) const;
 
@@ -93,6 +100,9 @@ class Scheduler {
   std::vector<double> initials_;  // rates of the groups before the first scheduler
   std::vector<double> own_;       // rate() of the groups since the last step
 };
+
+/// Newer name in PyTorch.
+using LRScheduler = Scheduler;
 
 struct StepLROptions {
   int64_t step_size = 0;  // required
@@ -177,16 +187,25 @@ class LinearLR final : public Scheduler {
   LinearLROptions options_;
 };
 
-enum class Anneal { kCosine, kLinear };
+enum class AnnealStrategy { kCos, kLinear };
+constexpr auto choice_names(AnnealStrategy) {
+  return std::to_array<ChoiceName<AnnealStrategy>>(
+      {{"cos", AnnealStrategy::kCos}, {"linear", AnnealStrategy::kLinear}});
+}
 struct OneCycleLROptions {
   double max_lr = 0;        // required
-  int64_t total_steps = 0;  // required: the steps of the loop; one more throws ArgumentError
-  double pct_start = 0.3;   // share of the steps in which the rate grows
-  Anneal anneal_strategy = Anneal::kCosine;
+  int64_t total_steps = 0;  // the steps of the loop; one more throws ArgumentError. Required, or:
+  int64_t epochs = 0, steps_per_epoch = 0;  // total_steps is the product
+  double pct_start = 0.3;                   // share of the steps in which the rate grows
+  Choice<AnnealStrategy> anneal_strategy = AnnealStrategy::kCos;
+  bool cycle_momentum = true;  // the momentum, or beta1, falls while the rate grows
+  double base_momentum = 0.85, max_momentum = 0.95;
   double div_factor = 25.0;       // the initial rate is max_lr / div_factor
   double final_div_factor = 1e4;  // the last rate is the initial rate / final_div_factor
+  bool three_phase = false;       // the rate falls to the initial rate as fast as it grew
 };
-/// Smith and Topin 2017, in two phases. Call step() after every batch. The momentum is not changed.
+/// Smith and Topin 2017. Call step() after every batch. Sets the momentum of SGD and RMSprop and
+/// beta1 of Adam and its variants, also where the optimizer was constructed with another value.
 class OneCycleLR final : public Scheduler {
  public:
   OneCycleLR(const OptimizerHere& optimizer, OneCycleLROptions options);
@@ -194,8 +213,13 @@ class OneCycleLR final : public Scheduler {
       : OneCycleLR(optimizer, OneCycleLROptions{max_lr, total_steps}) {}
 
  private:
-  double rate(double base, int64_t t) const override;
+  struct Values {
+    double rate, momentum;
+  };
+  Values at(int64_t t) const;
+  double rate(double, int64_t t) const override { return at(t).rate; }
   bool is_absolute() const override { return true; }
+  std::optional<double> momentum(int64_t t) const override;
   OneCycleLROptions options_;
 };
 
@@ -210,6 +234,12 @@ class LambdaLR final : public Scheduler {
   std::function<double(int64_t)> factor_;
 };
 
+struct CosineAnnealingWarmRestartsOptions {
+  ByName by_name = {};
+  int64_t T_0 = 0;  // required
+  int64_t T_mult = 1;
+  double eta_min = 0.0;
+};
 /// eta_min + (base - eta_min) (1 + cos(pi s / T)) / 2, where s steps were made since the last
 /// restart and T is the length of the period: T_0, and T_mult times longer after each restart
 /// (Loshchilov and Hutter 2017).
@@ -217,6 +247,8 @@ class CosineAnnealingWarmRestarts final : public Scheduler {
  public:
   CosineAnnealingWarmRestarts(const OptimizerHere& optimizer, int64_t T_0, int64_t T_mult = 1,
                               double eta_min = 0.0);
+  CosineAnnealingWarmRestarts(const OptimizerHere& optimizer,
+                              CosineAnnealingWarmRestartsOptions options);
 
  private:
   double rate(double base, int64_t t) const override;
@@ -225,12 +257,18 @@ class CosineAnnealingWarmRestarts final : public Scheduler {
   double eta_min_;
 };
 
+struct ConstantLROptions {
+  ByName by_name = {};
+  double factor = 1.0 / 3;
+  int64_t total_iters = 5;
+};
 /// base times factor during the first total_iters steps, then base. With total_iters = 0, base
 /// times factor for ever, as in PyTorch.
 class ConstantLR final : public Scheduler {
  public:
   explicit ConstantLR(const OptimizerHere& optimizer, double factor = 1.0 / 3,
                       int64_t total_iters = 5);
+  ConstantLR(const OptimizerHere& optimizer, ConstantLROptions options);
 
  private:
   double rate(double base, int64_t t) const override;
@@ -284,10 +322,13 @@ struct CyclicLROptions {
   int64_t step_size_up = 2000;
   int64_t step_size_down = 0;  // default: step_size_up
   Choice<CycleMode> mode = CycleMode::kTriangular;
-  double gamma = 1.0;  // of kExpRange
+  double gamma = 1.0;          // of kExpRange
+  bool cycle_momentum = true;  // the momentum, or beta1, falls while the rate grows
+  double base_momentum = 0.8, max_momentum = 0.9;
 };
 /// Rises from base_lr to max_lr and falls back, again and again (Smith 2015). kTriangular2 halves
-/// the height with each cycle, kExpRange multiplies it by gamma^t. The momentum is not changed.
+/// the height with each cycle, kExpRange multiplies it by gamma^t. Sets the
+/// momentum as OneCycleLR does.
 class CyclicLR final : public Scheduler {
  public:
   CyclicLR(const OptimizerHere& optimizer, CyclicLROptions options);
@@ -296,16 +337,13 @@ class CyclicLR final : public Scheduler {
       : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, step_size_up}) {}
 
  private:
+  double height(int64_t t) const;  // from 0 to 1
   double rate(double base, int64_t t) const override;
   bool is_absolute() const override { return true; }
+  std::optional<double> momentum(int64_t t) const override;
   CyclicLROptions options_;
 };
 
-enum class AnnealStrategy { kCos, kLinear };
-constexpr auto choice_names(AnnealStrategy) {
-  return std::to_array<ChoiceName<AnnealStrategy>>(
-      {{"cos", AnnealStrategy::kCos}, {"linear", AnnealStrategy::kLinear}});
-}
 struct SWALROptions {
   double swa_lr = 0;  // required
   int64_t anneal_epochs = 10;

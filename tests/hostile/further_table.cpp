@@ -381,6 +381,13 @@ void add_optimizer_rows(Table& table) {
         };
         using namespace optim;
         attempt([&](Optimizer& o) { return ConstantLR(o, factor, count); });
+        attempt([&](Optimizer& o) {
+          return OneCycleLR(o, {.max_lr = high,
+                                .epochs = count,
+                                .steps_per_epoch = count,
+                                .base_momentum = factor,
+                                .three_phase = true});
+        });
         attempt([&](Optimizer& o) { return PolynomialLR(o, count, factor); });
         attempt([&](Optimizer& o) { return CyclicLR(o, factor, high, count); });
         attempt([&](Optimizer& o) {

@@ -63,7 +63,7 @@ TEST(Scheduler, OneCycle) {
   OneCycleLR schedule(optimizer, {.max_lr = 1.0,
                                   .total_steps = 10,
                                   .pct_start = 0.3,
-                                  .anneal_strategy = Anneal::kLinear,
+                                  .anneal_strategy = "linear",
                                   .div_factor = 10,
                                   .final_div_factor = 100});
   // From 0.1 up to 1 at step 2, then down to 0.001 at step 9.
