@@ -87,11 +87,12 @@ void MemberCheck::check_modules(const Module& root) {
     if (is_named(module)) return false;
     Named inside;
     module->visit(inside);
-    return std::ranges::any_of(inside.modules,
-                               [](const auto& part) {
-                                 return !part.first->is_inferred() ||
-                                        part.first->state_->own.uses_mode;
-                               }) ||
+    return std::ranges::any_of(
+               inside.modules,
+               [&](const auto& part) {
+                 return !is_named(part.first) &&
+                        (!part.first->is_inferred() || part.first->state_->own.uses_mode);
+               }) ||
            !std::ranges::all_of(inside.variables, is_known);
   };
 

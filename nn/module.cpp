@@ -197,6 +197,14 @@ std::vector<Module*> Module::children() const {
   return modules;
 }
 
+Module& Module::operator[](int64_t index) const {
+  const std::vector<Module*> parts = children();
+  const int64_t count = int64_t(parts.size()), at = index < 0 ? index + count : index;
+  if (at < 0 || at >= count)
+    fail<IndexError>(kind(), ": there is no child ", index, "; there are ", count);
+  return *parts[size_t(at)];
+}
+
 Module& Module::get_submodule(std::string_view name) const {
   for (const NamedModule& named : named_modules())
     if (named.name == name) return *named.module;

@@ -132,6 +132,9 @@ class Module : public RefusedMethods {
   /// By dotted name: get_submodule("body.0"). Throw ArgumentError for an unknown name.
   Module& get_submodule(std::string_view name) const;
   Variable get_parameter(std::string_view name) const;
+  /// The child of this position: net.features[0][3]. A negative index counts from the end. Throws
+  /// IndexError.
+  Module& operator[](int64_t index) const;
   /// The own parameter of this name, of a module of any type: net[0].weight(). A layer has the
   /// member: fc.weight. Throws ArgumentError if there is none.
   Variable weight() const;

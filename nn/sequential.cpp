@@ -56,30 +56,62 @@ size_t run_first(std::span<const AnyModule> layers, Variable& value, Where where
 
 Module& AnyModule::fail_empty() { fail<ArgumentError>("AnyModule: it holds no module"); }
 
-namespace {
-
-void add_parameters(const AnyModule& module, std::vector<Variable>& all) {
-  for (Variable& x : (*module).parameters())
-    if (std::ranges::none_of(all, [&](const Variable& known) { return known.is_same(x); }))
-      all.push_back(std::move(x));
+ModuleList::ModuleList() : Module(OfModel()) {}
+ModuleList::ModuleList(std::initializer_list<AnyModule> modules) : ModuleList() {
+  const bool is_list = modules.size() == 1 && *modules.begin() && modules.begin()->is<ModuleList>();
+  if (is_list)
+    *this = modules.begin()->as<ModuleList>();
+  else
+    assign(modules);
+}
+ModuleList::ModuleList(std::vector<AnyModule> modules) : ModuleList() {
+  std::vector<AnyModule>::operator=(std::move(modules));
+}
+ModuleList::ModuleList(const ModuleList&) = default;
+ModuleList& ModuleList::operator=(const ModuleList&) = default;
+std::unique_ptr<Module> ModuleList::copy() const { return std::make_unique<ModuleList>(*this); }
+std::span<const std::byte> ModuleList::bytes() const {
+  return {reinterpret_cast<const std::byte*>(this), sizeof(*this)};
+}
+ModuleList ModuleList::clone() const {
+  ModuleList copy = *this;
+  copy.unshare();
+  return copy;
+}
+void ModuleList::members(Members& m) {
+  for (size_t i = 0; i < size(); ++i)
+    if (AnyModule& module = data()[i]) m(std::to_string(i), *module);
 }
 
-}  // namespace
-
-std::vector<Variable> ModuleList::parameters() const {
-  std::vector<Variable> all;
-  for (const AnyModule& each : *this) add_parameters(each, all);
-  return all;
+ModuleDict::ModuleDict() : Module(OfModel()) {}
+ModuleDict::ModuleDict(std::initializer_list<std::pair<const std::string, AnyModule>> modules)
+    : Module(OfModel()), Map(modules) {}
+ModuleDict::ModuleDict(const ModuleDict&) = default;
+ModuleDict& ModuleDict::operator=(const ModuleDict&) = default;
+std::unique_ptr<Module> ModuleDict::copy() const { return std::make_unique<ModuleDict>(*this); }
+std::span<const std::byte> ModuleDict::bytes() const {
+  return {reinterpret_cast<const std::byte*>(this), sizeof(*this)};
+}
+ModuleDict ModuleDict::clone() const {
+  ModuleDict copy = *this;
+  copy.unshare();
+  return copy;
+}
+void ModuleDict::members(Members& m) {
+  for (auto& [name, module] : *this)
+    if (module) m(name, *module);
+}
+void ModuleDict::insert(const std::string& key, AnyModule module) {
+  (*this)[key] = std::move(module);
 }
 std::vector<std::string> ModuleDict::keys() const {
   std::vector<std::string> names;
   for (const auto& [name, module] : *this) names.push_back(name);
   return names;
 }
-std::vector<Variable> ModuleDict::parameters() const {
-  std::vector<Variable> all;
-  for (const auto& [name, module] : *this) add_parameters(module, all);
-  return all;
+
+void ParameterDict::insert(const std::string& key, const Variable& parameter) {
+  (*this)[key] = detail::as_parameter(parameter);
 }
 
 AnyModule AnyModule::of_function(std::function<Variable(const Variable&)> function) {

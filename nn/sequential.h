@@ -123,21 +123,43 @@ struct ListOf : std::vector<T> {
   ListOf* operator->() { return this; }  // as that of Model
   ListOf& operator*() { return *this; }
 };
-/// Members of a model: `nn::ModuleList blocks{nn::Linear(4, 4), nn::ReLU()};`, named "blocks.0" ...
-/// by `m("blocks", blocks)`.
-struct ModuleList : ListOf<AnyModule> {
-  using ListOf<AnyModule>::ListOf;
-  /// Of all modules, each once: `optim::SGD(net.blocks.parameters(), 0.1)`.
-  std::vector<Variable> parameters() const;
+/// Modules by position, themselves a module without forward(): `nn::ModuleList blocks{nn::Linear(4,
+/// 4), nn::ReLU()};`, named "blocks.0" ... by `m("blocks", blocks)`.
+class ModuleList final : public Module, public ListOf<AnyModule> {
+ public:
+  ModuleList();
+  /// A list of nothing but another ModuleList is that list.
+  ModuleList(std::initializer_list<AnyModule> modules);
+  explicit ModuleList(std::vector<AnyModule> modules);
+  ModuleList(const ModuleList&);
+  ModuleList& operator=(const ModuleList&);
+
+  std::string kind() const override { return "ModuleList"; }
+  void members(Members& m) override;
+  std::unique_ptr<Module> copy() const override;
+  std::span<const std::byte> bytes() const override;
+  ModuleList clone() const;  // as that of Model
+  using ListOf<AnyModule>::operator[];
+  ModuleList* operator->() { return this; }
+  ModuleList& operator*() { return *this; }
 };
-/// Named "heads.a" ... by `m("heads", heads)`.
-struct ModuleDict : std::map<std::string, AnyModule> {
-  using std::map<std::string, AnyModule>::map;
-  using std::map<std::string, AnyModule>::insert;
-  using std::map<std::string, AnyModule>::operator[];
-  void insert(const std::string& key, AnyModule module) { (*this)[key] = std::move(module); }
-  /// Of all modules, each once.
-  std::vector<Variable> parameters() const;
+/// Modules by name: "heads.a" ... by `m("heads", heads)`.
+class ModuleDict final : public Module, public std::map<std::string, AnyModule> {
+ public:
+  using Map = std::map<std::string, AnyModule>;
+  ModuleDict();
+  ModuleDict(std::initializer_list<std::pair<const std::string, AnyModule>> modules);
+  ModuleDict(const ModuleDict&);
+  ModuleDict& operator=(const ModuleDict&);
+
+  std::string kind() const override { return "ModuleDict"; }
+  void members(Members& m) override;
+  std::unique_ptr<Module> copy() const override;
+  std::span<const std::byte> bytes() const override;
+  ModuleDict clone() const;  // as that of Model
+  using Map::insert;
+  using Map::operator[];
+  void insert(const std::string& key, AnyModule module);
   const AnyModule& operator[](const std::string& key) const { return at(key); }
   /// `for (auto& [name, module] : heads.items())`
   const ModuleDict& items() const { return *this; }
@@ -171,9 +193,7 @@ struct ParameterDict : std::map<std::string, Variable> {
   ParameterDict(std::initializer_list<std::pair<const std::string, Variable>> parts) {
     for (const auto& part : parts) insert(part);
   }
-  void insert(const std::string& key, const Variable& parameter) {
-    (*this)[key] = detail::as_parameter(parameter);
-  }
+  void insert(const std::string& key, const Variable& parameter);
   void insert(const std::pair<const std::string, Variable>& part) {
     insert(part.first, part.second);
   }
@@ -207,8 +227,9 @@ class Sequential final : public Model<Sequential> {
   Sequential(std::initializer_list<NamedLayer> layers, SequentialOptions options = {});
   /// Modules, and functions of one Variable.
   template <typename... Layers>
-  requires(sizeof...(Layers) > 0 && (std::convertible_to<const Layers&, AnyModule> &&
-                                     ...)) explicit Sequential(const Layers&... layers)
+  requires(sizeof...(Layers) > 0 &&
+           ((std::convertible_to<const Layers&, AnyModule> &&
+             !std::same_as<Layers, ModuleList>)&&...)) explicit Sequential(const Layers&... layers)
       : Sequential({AnyModule(layers)...}) {}
 
   void push_back(AnyModule layer) { push_back(std::to_string(size()), std::move(layer)); }

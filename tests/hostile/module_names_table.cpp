@@ -56,17 +56,24 @@ void add_module_rows(Table& table) {
         }
         net.get_parameter(name);
       });
-  table.add("AnyModule::is AnyModule::as ModuleList::append ModuleDict::insert",
-            [](const std::string& key, int64_t i) {
-              nn::ModuleList list;
-              list.append(nn::Linear(3, 2));
-              nn::ModuleDict dict;
-              dict.insert(key, list[0]);
-              const nn::ModuleDict& same = dict;
-              if (i % 2 == 0) list.emplace_back();
-              list.back().is<nn::Linear>(), list.back().as<nn::Linear>();
-              if (same.contains(key)) same[key].as<nn::Conv2d>();
-            });
+  table.add(
+      "AnyModule::is AnyModule::as ModuleList::append ModuleList::ModuleList "
+      "ModuleList::clone ModuleDict::insert ModuleDict::ModuleDict ModuleDict::clone "
+      "ModuleList::kind ModuleList::members ModuleList::copy ModuleList::bytes "
+      "ModuleDict::kind ModuleDict::members ModuleDict::copy ModuleDict::bytes",
+      [](const std::string& key, int64_t i) {
+        nn::ModuleList list;
+        list.append(nn::Linear(3, 2));
+        nn::ModuleDict dict;
+        dict.insert(key, list[0]);
+        const nn::ModuleDict& same = dict;
+        if (i % 2 == 0) list.emplace_back();
+        list.back().is<nn::Linear>(), list.back().as<nn::Linear>();
+        for (nn::Module* each : std::initializer_list<nn::Module*>{&list, &dict})
+          each->kind(), each->copy(), each->bytes(), each->named_children();
+        list.clone(), dict.clone();
+        if (same.contains(key)) same[key].as<nn::Conv2d>();
+      });
   table.add("Embedding::from_pretrained Embedding::num_embeddings Embedding::embedding_dim",
             [](const Variable& rows, bool freeze, int64_t padding, const Labels& ids) {
               const auto table = nn::Embedding::from_pretrained(rows, freeze, padding);
@@ -231,7 +238,7 @@ void add_module_name_rows(Table& table) {
   });
   table.add(
       "Module::training ModuleDict::keys Sequential::add_module Sequential::empty Rates::Rates "
-      "Scheduler::last_epoch SchedulerRef::SchedulerRef SchedulerRef::get",
+      "Scheduler::last_epoch SchedulerRef::SchedulerRef",
       [](const std::string& name, const Variable& x, int64_t milestone) {
         nn::Sequential net;
         net.add_module(name, nn::Linear(2, 3));
@@ -241,7 +248,7 @@ void add_module_name_rows(Table& table) {
         optim::LinearLR first(sgd, 0.1, 1.0, 3), second(sgd, 0.5, 1.0, 3);
         optim::SequentialLR schedule(sgd, {first, second}, {milestone});
         attempt([&] { sum(net(x)).backward(), sgd.step(); });
-        schedule.step(), schedule.last_epoch(), optim::SchedulerRef(first).get();
+        schedule.step(), schedule.last_epoch(), optim::SchedulerRef(first)->last_epoch();
         schedule.get_last_lr().at(0);
       });
   add_op_rows(table);
