@@ -129,7 +129,7 @@ struct Softmin final : Function<Softmin, softmin, int> {
 
 /// max(x, 0) + weight * min(x, 0), with one learned slope, or one learned slope per channel.
 struct PReLU final : Model<PReLU> {
-  Variable weight;  // [num_parameters]
+  Parameter weight;  // [num_parameters]
   explicit PReLU(int64_t num_parameters = 1, double init = 0.25);
   void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& x, Where where = Where::current()) const {
@@ -142,8 +142,9 @@ struct FlattenOptions {
   int start_dim = 1;
   int end_dim = -1;
 };
+using OfDims = Variable (*)(const Variable&, int, int, Where);
 /// Flattens dimensions start_dim..end_dim into one; by default, all except the batch.
-struct Flatten final : Function<Flatten, flatten, int, int> {
+struct Flatten final : Function<Flatten, static_cast<OfDims>(flatten), int, int> {
   explicit Flatten(int start_dim = 1, int end_dim = -1);
   explicit Flatten(FlattenOptions options);
 };

@@ -230,4 +230,30 @@ Variable TransformerEncoder::forward(const Variable& x, const AttentionMasks& ma
   return norm ? (*norm)(y) : y;
 }
 
+AttentionOutput MultiheadAttention::operator()(const Variable& query, const Variable& key,
+                                               const Variable& value,
+                                               const AttentionMasks& masks) const {
+  return Model::operator()(query, key, value, masks);
+}
+
+Variable TransformerEncoderLayer::operator()(const Variable& x, const AttentionMasks& masks,
+                                             Where where) const {
+  return Model::operator()(x, masks, where);
+}
+
+Variable TransformerEncoderLayer::operator()(const Variable& x, const EncoderMasks& masks,
+                                             Where where) const {
+  return Model::operator()(x, AttentionMasks(masks), where);
+}
+
+Variable TransformerEncoder::operator()(const Variable& x, const AttentionMasks& masks,
+                                        Where where) const {
+  return Model::operator()(x, masks, where);
+}
+
+Variable TransformerEncoder::operator()(const Variable& x, const EncoderMasks& masks,
+                                        Where where) const {
+  return Model::operator()(x, AttentionMasks(masks), where);
+}
+
 }  // namespace tapegrad::nn

@@ -98,14 +98,12 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
   using Model::operator();
   /// For masks in braces: attention(q, k, v, {.key_padding_mask = mask}).
   AttentionOutput operator()(const Variable& query, const Variable& key, const Variable& value,
-                             const AttentionMasks& masks) const {
-    return Model::operator()(query, key, value, masks);
-  }
+                             const AttentionMasks& masks) const;
 
-  Variable in_proj_weight;  // rows for query, key and value, concatenated
-  Variable q_proj_weight, k_proj_weight,
-      v_proj_weight;      // instead, if kdim or vdim is not embed_dim
-  Variable in_proj_bias;  // for query, key and value, concatenated
+  Parameter in_proj_weight;  // rows for query, key and value, concatenated
+  Parameter q_proj_weight, k_proj_weight,
+      v_proj_weight;       // instead, if kdim or vdim is not embed_dim
+  Parameter in_proj_bias;  // for query, key and value, concatenated
   Linear out_proj;
 
  private:
@@ -163,13 +161,9 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   using Model::operator();
   /// Also for masks in braces.
   Variable operator()(const Variable& x, const AttentionMasks& masks,
-                      Where where = Where::current()) const {
-    return Model::operator()(x, masks, where);
-  }
+                      Where where = Where::current()) const;
   Variable operator()(const Variable& x, const EncoderMasks& masks,
-                      Where where = Where::current()) const {
-    return Model::operator()(x, AttentionMasks(masks), where);
-  }
+                      Where where = Where::current()) const;
 
   MultiheadAttention self_attn;
   Linear linear1, linear2;
@@ -204,13 +198,9 @@ class TransformerEncoder final : public Model<TransformerEncoder> {
   using Model::operator();
   /// Also for masks in braces.
   Variable operator()(const Variable& x, const AttentionMasks& masks,
-                      Where where = Where::current()) const {
-    return Model::operator()(x, masks, where);
-  }
+                      Where where = Where::current()) const;
   Variable operator()(const Variable& x, const EncoderMasks& masks,
-                      Where where = Where::current()) const {
-    return Model::operator()(x, AttentionMasks(masks), where);
-  }
+                      Where where = Where::current()) const;
 
   std::vector<TransformerEncoderLayer> layers;
   std::optional<LayerNorm> norm;

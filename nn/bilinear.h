@@ -28,8 +28,8 @@ class Bilinear final : public Model<Bilinear> {
   Variable forward(const Variable& x1, const Variable& x2) const;
   std::string options() const override;
 
-  Variable weight;  // [out_features, in1_features, in2_features]
-  Variable bias;    // [out_features], or empty
+  Parameter weight;  // [out_features, in1_features, in2_features]
+  Parameter bias;    // [out_features], or empty
 };
 
 class RReLU final : public Model<RReLU> {

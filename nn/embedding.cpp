@@ -20,7 +20,7 @@ Embedding Embedding::from_pretrained(const Variable& rows, bool freeze, int64_t 
     fail<IndexError>("Embedding: padding_idx ", padding_idx, " is not one of ", rows.size(0),
                      " rows");
   table.padding_idx_ = padding_idx;
-  table.weight = rows.detach().requires_grad_(!freeze);
+  table.weight = Parameter(rows, !freeze);
   return table;
 }
 Embedding::Embedding(EmbeddingSettings options)
@@ -31,12 +31,12 @@ Embedding::Embedding(EmbeddingSettings options)
   if (padding_idx_ >= options.num_embeddings)
     fail<IndexError>("Embedding: padding_idx ", padding_idx_, " is not one of ",
                      options.num_embeddings, " rows");
-  weight = randn({options.num_embeddings, options.embedding_dim});
+  const Variable rows = randn({options.num_embeddings, options.embedding_dim});
   if (padding_idx_ >= 0) {
-    Variable row = select(weight, 0, padding_idx_);
+    Variable row = select(rows, 0, padding_idx_);
     zero_(row);
   }
-  weight.requires_grad_();
+  weight = rows;
 }
 
 Variable Embedding::forward(const Variable& ids, Where where) const {

@@ -59,7 +59,7 @@ class Embedding final : public Model<Embedding> {
   Variable forward(const Variable& ids, Where where = Where::current()) const;
   std::string options() const override;
 
-  Variable weight;
+  Parameter weight;
 
  private:
   int64_t padding_idx_;
@@ -95,7 +95,7 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
   Variable forward(const Variable& ids, const Variable& offsets,
                    const Variable& per_sample_weights = {}, Where where = Where::current()) const;
 
-  Variable weight;
+  Parameter weight;
 
  private:
   EmbeddingBagOptions options_;

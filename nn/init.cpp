@@ -99,6 +99,25 @@ Variable trunc_normal_(const Variable& x, double mean, double std, double a, dou
   return copy_(handle, y.to(x.dtype()));
 }
 
+Variable uniform_(const Variable& x, UniformOptions options) {
+  return uniform_(x, options.a, options.b);
+}
+Variable normal_(const Variable& x, NormalOptions options) {
+  return normal_(x, options.mean, options.std);
+}
+Variable xavier_uniform_(const Variable& x, GainOptions options) {
+  return xavier_uniform_(x, options.gain);
+}
+Variable xavier_normal_(const Variable& x, GainOptions options) {
+  return xavier_normal_(x, options.gain);
+}
+Variable orthogonal_(const Variable& x, GainOptions options) {
+  return orthogonal_(x, options.gain);
+}
+Variable trunc_normal_(const Variable& x, TruncNormalOptions options) {
+  return trunc_normal_(x, options.mean, options.std, options.a, options.b);
+}
+
 Variable dirac_(const Variable& x, int64_t groups) {
   if (x.rank() < 3 || x.rank() > 5)
     fail<ShapeError>("dirac_: the weight of a convolution, not ", x.shape());

@@ -13,13 +13,34 @@ namespace tapegrad::nn::init {
 
 enum class FanMode { kFanIn, kFanOut };
 
+// Options have names: trunc_normal_(fc.weight, {.std = 0.02}).
+struct UniformOptions {
+  ByName by_name = {};
+  double a = 0.0, b = 1.0;  // the bounds
+};
+struct NormalOptions {
+  ByName by_name = {};
+  double mean = 0.0, std = 1.0;
+};
+struct GainOptions {
+  ByName by_name = {};
+  double gain = 1.0;
+};
+struct TruncNormalOptions {
+  ByName by_name = {};
+  double mean = 0.0, std = 1.0;
+  double a = -2.0, b = 2.0;  // the bounds
+};
+
 Variable zeros_(const Variable& x);
 Variable ones_(const Variable& x);
 Variable constant_(const Variable& x, double value);
 Variable uniform_(const Variable& x, double low = 0.0, double high = 1.0,
                   RandomGenerator& generator = default_generator());
+Variable uniform_(const Variable& x, UniformOptions options);
 Variable normal_(const Variable& x, double mean = 0.0, double std = 1.0,
                  RandomGenerator& generator = default_generator());
+Variable normal_(const Variable& x, NormalOptions options);
 
 /// Glorot and Bengio 2010: uniform in +-gain sqrt(6 / (fan_in + fan_out)), or normal with std =
 /// gain sqrt(2 / (fan_in + fan_out)).
@@ -27,6 +48,8 @@ Variable xavier_uniform_(const Variable& x, double gain = 1.0,
                          RandomGenerator& generator = default_generator());
 Variable xavier_normal_(const Variable& x, double gain = 1.0,
                         RandomGenerator& generator = default_generator());
+Variable xavier_uniform_(const Variable& x, GainOptions options);
+Variable xavier_normal_(const Variable& x, GainOptions options);
 
 constexpr auto choice_names(FanMode) {
   return std::to_array<ChoiceName<FanMode>>(
@@ -66,10 +89,12 @@ double leaky_relu_gain(double slope);
 /// All dimensions after the first count as one.
 Variable orthogonal_(const Variable& x, double gain = 1.0,
                      RandomGenerator& generator = default_generator());
+Variable orthogonal_(const Variable& x, GainOptions options);
 
 /// Normal values, drawn again outside of [a, b].
 Variable trunc_normal_(const Variable& x, double mean = 0.0, double std = 1.0, double a = -2.0,
                        double b = 2.0, RandomGenerator& generator = default_generator());
+Variable trunc_normal_(const Variable& x, TruncNormalOptions options);
 /// Keeps channels as they are: in the weight [out, in, ...] of a convolution, the middle element of
 /// output i and input i is 1, in each of `groups` groups of outputs, and all others are 0.
 Variable dirac_(const Variable& x, int64_t groups = 1);

@@ -40,7 +40,7 @@ Options with_shape(const Shape& normalized_shape, Options options) {
 template <typename Self>
 class BatchNorm : public Model<Self> {
  public:
-  Variable weight, bias;
+  Parameter weight, bias;
   Variable running_mean, running_var, num_batches_tracked;
 
   void members(Members& m) override;
@@ -178,7 +178,7 @@ class GroupNorm final : public Model<GroupNorm> {
   Variable forward(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;
 
-  Variable weight, bias;
+  Parameter weight, bias;
 
  private:
   GroupNormOptions options_;
@@ -210,7 +210,7 @@ class RMSNorm final : public Model<RMSNorm> {
   void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& x, Where where = Where::current()) const;
 
-  Variable weight;
+  Parameter weight;
 
  private:
   RMSNormOptions options_;
@@ -263,7 +263,7 @@ class LayerNorm final : public Model<LayerNorm> {
   Variable forward(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;
 
-  Variable weight, bias;
+  Parameter weight, bias;
 
  private:
   LayerNormOptions options_;

@@ -247,4 +247,18 @@ RecurrentResult<2> LSTMCell::forward(const Variable& x, const LstmState& state) 
   return forward(x, state.h, state.c);
 }
 
+RecurrentResult<3> LSTM::operator()(const Variable& x, const LstmState& state, Where where) const {
+  return Model::operator()(x, state.h, state.c, where);
+}
+
+PackedLstmResult LSTM::operator()(const PackedSequence& x, const LstmState& state,
+                                  Where where) const {
+  return Model::operator()(x, state.h, state.c, where);
+}
+
+RecurrentResult<2> LSTMCell::operator()(const Variable& x, const LstmState& state,
+                                        Where where) const {
+  return Model::operator()(x, state.h, state.c, where);
+}
+
 }  // namespace tapegrad::nn

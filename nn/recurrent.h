@@ -122,13 +122,9 @@ class LSTM final : public Recurrent<LSTM> {
   using Model::operator();
   /// lstm(x, {h, c})
   RecurrentResult<3> operator()(const Variable& x, const LstmState& state,
-                                Where where = Where::current()) const {
-    return Model::operator()(x, state.h, state.c, where);
-  }
+                                Where where = Where::current()) const;
   PackedLstmResult operator()(const PackedSequence& x, const LstmState& state,
-                              Where where = Where::current()) const {
-    return Model::operator()(x, state.h, state.c, where);
-  }
+                              Where where = Where::current()) const;
 };
 
 class GRU final : public Recurrent<GRU> {
@@ -178,7 +174,7 @@ class RNN final : public Recurrent<RNN> {
 template <typename Self>
 class RecurrentCell : public Model<Self> {
  public:
-  Variable weight_ih, weight_hh, bias_ih, bias_hh;
+  Parameter weight_ih, weight_hh, bias_ih, bias_hh;
 
   void members(Members& m) override;
   std::string options() const override;
@@ -202,9 +198,7 @@ class LSTMCell final : public RecurrentCell<LSTMCell> {
   using Model::operator();
   /// cell(x, {h, c})
   RecurrentResult<2> operator()(const Variable& x, const LstmState& state,
-                                Where where = Where::current()) const {
-    return Model::operator()(x, state.h, state.c, where);
-  }
+                                Where where = Where::current()) const;
 };
 
 class GRUCell final : public RecurrentCell<GRUCell> {

@@ -50,6 +50,11 @@ class RefusedMethods {
     static_assert(tapegrad::detail::kNever<T>, "model.half(): write model.to(f16)");
   }
   template <typename T = void>
+  auto reset_parameters() const {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "layer.reset_parameters(): write nn::initialize(layer, nn::init::torch)");
+  }
+  template <typename T = void>
   auto compile(const auto&...) const {
     static_assert(tapegrad::detail::kNever<T>,
                   "model.compile(...): construct an optim::Adam opt(model, 1e-3) and pass it to "

@@ -120,4 +120,19 @@ Variable Transformer::forward(const Variable& source, const Variable& target,
                               masks.memory_key_padding_mask});
 }
 
+Variable TransformerDecoderLayer::operator()(const Variable& x, const Variable& memory,
+                                             const DecoderMasks& masks, Where where) const {
+  return Model::operator()(x, memory, masks, where);
+}
+
+Variable TransformerDecoder::operator()(const Variable& x, const Variable& memory,
+                                        const DecoderMasks& masks, Where where) const {
+  return Model::operator()(x, memory, masks, where);
+}
+
+Variable Transformer::operator()(const Variable& source, const Variable& target,
+                                 const TransformerMasks& masks, Where where) const {
+  return Model::operator()(source, target, masks, where);
+}
+
 }  // namespace tapegrad::nn

@@ -41,12 +41,15 @@ class TransformerDecoderLayer final : public Model<TransformerDecoderLayer> {
   }
   /// x and memory have d_model features; the result has the shape of x.
   Variable forward(const Variable& x, const Variable& memory, const DecoderMasks& masks = {}) const;
+  template <std::derived_from<Variable> M>
+  Variable forward(const Variable& x, const Variable& memory, const M& tgt_mask,
+                   const Variable& memory_mask = {}) const {
+    return forward(x, memory, DecoderMasks{tgt_mask, memory_mask});
+  }
   using Model::operator();
   /// Also for masks in braces.
   Variable operator()(const Variable& x, const Variable& memory, const DecoderMasks& masks,
-                      Where where = Where::current()) const {
-    return Model::operator()(x, memory, masks, where);
-  }
+                      Where where = Where::current()) const;
 
   MultiheadAttention self_attn, multihead_attn;
   Linear linear1, linear2;
@@ -65,12 +68,15 @@ class TransformerDecoder final : public Model<TransformerDecoder> {
 
   void members(Members& m) override { m("layers", layers)("norm", norm); }
   Variable forward(const Variable& x, const Variable& memory, const DecoderMasks& masks = {}) const;
+  template <std::derived_from<Variable> M>
+  Variable forward(const Variable& x, const Variable& memory, const M& tgt_mask,
+                   const Variable& memory_mask = {}) const {
+    return forward(x, memory, DecoderMasks{tgt_mask, memory_mask});
+  }
   using Model::operator();
   /// Also for masks in braces.
   Variable operator()(const Variable& x, const Variable& memory, const DecoderMasks& masks,
-                      Where where = Where::current()) const {
-    return Model::operator()(x, memory, masks, where);
-  }
+                      Where where = Where::current()) const;
 
   std::vector<TransformerDecoderLayer> layers;
   std::optional<LayerNorm> norm;
@@ -119,12 +125,15 @@ class Transformer final : public Model<Transformer> {
   void members(Members& m) override { m("encoder", encoder)("decoder", decoder); }
   Variable forward(const Variable& source, const Variable& target,
                    const TransformerMasks& masks = {}) const;
+  template <std::derived_from<Variable> M>
+  Variable forward(const Variable& source, const Variable& target, const M& src_mask,
+                   const Variable& tgt_mask = {}) const {
+    return forward(source, target, TransformerMasks{src_mask, tgt_mask});
+  }
   using Model::operator();
   /// Also for masks in braces.
   Variable operator()(const Variable& source, const Variable& target, const TransformerMasks& masks,
-                      Where where = Where::current()) const {
-    return Model::operator()(source, target, masks, where);
-  }
+                      Where where = Where::current()) const;
   /// causal_mask() by PyTorch's name.
   static Variable generate_square_subsequent_mask(int64_t length) { return causal_mask(length); }
 

@@ -20,6 +20,9 @@
 
 namespace tapegrad::nn::detail {
 
+/// The handle alone: what is assigned is computed, not a parameter.
+static Variable& weight_of(Weighted& layer) { return layer.weight; }
+
 void WeightParts::check(const Weighted& layer, std::string_view function, std::string_view name,
                         int dim) {
   if (name != "weight")
@@ -40,7 +43,7 @@ void WeightParts::weight_norm(Weighted& layer, std::string_view name, int dim) {
   const NoGrad no_grad;
   parts->g_ = parts->norm_of(w).requires_grad_();
   parts->v_ = w.clone().requires_grad_();
-  layer.weight = w;
+  weight_of(layer) = w;
   layer.parts_ = std::move(parts);
 }
 
@@ -62,7 +65,7 @@ void WeightParts::spectral_norm(Weighted& layer, std::string_view name, int64_t 
   parts->vectors_["_u"] = normalize(randn({matrix.size(0)}, like), 2.0, 0, eps);
   parts->vectors_["_v"] = normalize(randn({matrix.size(1)}, like), 2.0, 0, eps);
   parts->iterate(matrix, 15);
-  layer.weight = parts->compute(false).detach();
+  weight_of(layer) = parts->compute(false).detach();
   layer.parts_ = std::move(parts);
 }
 
@@ -70,7 +73,7 @@ void WeightParts::remove(Weighted& layer) {
   if (layer.parts_ == nullptr)
     fail<ArgumentError>("remove: the weight of ", layer.kind(), " is not computed");
   const NoGrad no_grad;
-  layer.weight = layer.parts_->compute(false).detach().clone().requires_grad_();
+  weight_of(layer) = layer.parts_->compute(false).detach().clone().requires_grad_();
   layer.parts_.reset();
 }
 
@@ -96,7 +99,7 @@ void WeightParts::prune(Weighted& layer, std::string_view function, std::string_
     parts->original_ = w;
   }
   parts->mask_ = mask;
-  layer.weight = parts->compute(false).detach();
+  weight_of(layer) = parts->compute(false).detach();
   layer.parts_ = std::move(parts);
 }
 
@@ -110,7 +113,7 @@ void WeightParts::remove_mask(Weighted& layer, std::string_view name) {
   const NoGrad no_grad;
   Variable original = layer.parts_->original_;
   original.mul_(layer.parts_->mask_);
-  layer.weight = original;
+  weight_of(layer) = original;
   layer.parts_.reset();
 }
 

@@ -21,11 +21,8 @@ void require_size(std::string_view layer, std::string_view option, double value)
 }
 
 Weighted::Weighted(bool has_bias)
-    : Module(OfModel()), weight(Tensor::empty({0}, default_dtype(), default_device())) {
-  weight.requires_grad_();
-  if (!has_bias) return;
-  bias = Variable(Tensor::empty({0}, default_dtype(), default_device()));
-  bias.requires_grad_();
+    : Module(OfModel()), weight(Variable(Tensor::empty({0}, default_dtype(), default_device()))) {
+  if (has_bias) bias = Variable(Tensor::empty({0}, default_dtype(), default_device()));
 }
 
 // Defined here, not in the header, since every model that holds layers would compile them again.
@@ -41,7 +38,10 @@ void Weighted::members(Members& m) {
 
 Variable Weighted::compute_weight() const {
   Variable computed = parts_->compute(is_training());
-  if (is_training()) const_cast<Variable&>(weight) = computed.detach();
+  if (is_training()) {
+    Variable& handle = const_cast<Parameter&>(weight);  // the computed weight is not a parameter
+    handle = computed.detach();
+  }
   return computed;
 }
 

@@ -19,8 +19,8 @@ void require_size(std::string_view layer, std::string_view option, double value)
 /// known, both hold no elements. Derive from Model<Self, Weighted>.
 class Weighted : public Module {
  public:
-  Variable weight;
-  Variable bias;
+  Parameter weight;  // assigning a tensor trains the tensor
+  Parameter bias;
 
   ~Weighted() override;
   void members(Members& m) override;
