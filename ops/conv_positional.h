@@ -111,8 +111,7 @@ inline Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_
 
 namespace nn::functional {
 using namespace ::tapegrad;
-/// Image patches as columns, as nn::Unfold; unfold(x, dim, size, step) of tapegrad is PyTorch's
-/// method x.unfold(dim, size, step).
+/// Image patches as columns, as nn::Unfold.
 inline Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 1,
                        Size2d padding = 0, Size2d stride = 1, Where where = Where::current()) {
   return tapegrad::unfold(x, UnfoldOptions{{}, kernel_size, dilation, padding, stride}, where);

@@ -327,6 +327,12 @@ V VariableOps::diff(int64_t n, int dim, Where where) const {
 ValuesIndices VariableOps::sort(int dim, bool descending, Where where) const {
   return tapegrad::sort(self(), dim, descending, where);
 }
+ValuesIndices VariableOps::sort(SortOptions options, Where where) const {
+  return tapegrad::sort(self(), options, where);
+}
+V VariableOps::argsort(SortOptions options, Where where) const {
+  return tapegrad::argsort(self(), options, where);
+}
 V VariableOps::argsort(int dim, bool descending, Where where) const {
   return tapegrad::argsort(self(), dim, descending, where);
 }
@@ -360,6 +366,9 @@ V VariableOps::expand_as(const V& other, Where where) const {
 }
 V VariableOps::flatten(int start_dim, int end_dim, Where where) const {
   return tapegrad::flatten(self(), start_dim, end_dim, where);
+}
+V VariableOps::flatten(FlattenOptions options, Where where) const {
+  return tapegrad::flatten(self(), options, where);
 }
 V VariableOps::ravel(Where where) const { return tapegrad::ravel(self(), where); }
 V VariableOps::unflatten(int dim, const Shape& sizes, Where where) const {
@@ -462,9 +471,6 @@ std::vector<V> VariableOps::tensor_split(int64_t sections, int dim, Where where)
 }
 std::vector<V> VariableOps::unbind(int dim, Where where) const {
   return tapegrad::unbind(self(), dim, where);
-}
-V VariableOps::unfold(int dim, int64_t size, int64_t step, Where where) const {
-  return tapegrad::unfold(self(), dim, size, step, where);
 }
 V VariableOps::flip(const Dims& dims, Where where) const {
   return tapegrad::flip(self(), dims, where);

@@ -208,7 +208,7 @@ Variable local_response_norm(const Variable& x, int64_t size, LocalResponseNormO
   const Variable v = x.to(wide(dtype));
   std::vector<int64_t> amounts(2 * size_t(x.rank() - 1));
   amounts[amounts.size() - 2] = size / 2, amounts[amounts.size() - 1] = (size - 1) / 2;
-  const Variable around = mean(unfold(pad(square(v), amounts), 1, size, 1), {-1});
+  const Variable around = mean(pad(square(v), amounts).unfold(1, size, 1), {-1});
   return (v / pow(around * options.alpha + options.k, options.beta)).to(dtype);
 }
 

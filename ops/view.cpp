@@ -369,9 +369,10 @@ Variable unsqueeze(const Variable& x, int dim, Where where) {
   }
   return reshape(x, shape, where);
 }
-Variable unfold(const Variable& x, int dim, int64_t size, int64_t step, Where where) {
+// Only a member: the function unfold() is that of images (ops/conv.h).
+Variable VariableOps::unfold(int dim, int64_t size, int64_t step, Where where) const {
   const ErrorLine line(where);
-  return apply(Unfold{dim, size, step}, where, x);
+  return apply(Unfold{dim, size, step}, where, self());
 }
 
 std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim,
@@ -444,7 +445,7 @@ void catalog_view(Catalog& catalog) {
   // PyTorch's Tensor.unfold; "unfold" is torch.nn.functional.unfold, for images.
   catalog.add("tensor.unfold(input, dimension: int, size: int, step: int)",
               "y[..., i, ..., j] = x[..., i * step + j, ...]", [](A a) {
-                return unfold(a[0], a.int32("dimension"), a.integer("size"), a.integer("step"));
+                return a[0].unfold(a.int32("dimension"), a.integer("size"), a.integer("step"));
               });
   catalog.add("cat(tensors*, dim: int = 0)", "joined along dim",
               [](A a) { return cat(a.list, a.int32("dim")); });

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/by_name.h"
 #include "core/tape/variable.h"
 #include "ops/rearrange.h"
 
@@ -23,6 +24,13 @@ Variable view(const Variable& x, const Shape& shape, Where where = Where::curren
 /// Merges dimensions start_dim ... end_dim into one.
 Variable flatten(const Variable& x, int start_dim = 0, int end_dim = -1,
                  Where where = Where::current());
+struct FlattenOptions {
+  ByName by_name = {};
+  int start_dim = 0, end_dim = -1;
+};
+inline Variable flatten(const Variable& x, FlattenOptions options, Where where = Where::current()) {
+  return flatten(x, options.start_dim, options.end_dim, where);
+}
 /// Reorders dimensions. Returns a view.
 Variable permute(const Variable& x, const Dims& dims, Where where = Where::current());
 /// Exchanges two dimensions. Returns a view.
@@ -49,10 +57,6 @@ Variable squeeze(const Variable& x, Where where = Where::current());
 Variable squeeze(const Variable& x, int dim, Where where = Where::current());
 /// Inserts a dimension of size 1 before dim. Returns a view.
 Variable unsqueeze(const Variable& x, int dim, Where where = Where::current());
-/// Returns windows of `size` elements, every `step` along dim, as a new last dimension. Returns a
-/// view.
-Variable unfold(const Variable& x, int dim, int64_t size, int64_t step,
-                Where where = Where::current());
 /// Splits x along dim into pieces of `size`, of which the last may be smaller, or into pieces of
 /// the given sizes. Returns views.
 std::vector<Variable> split(const Variable& x, int64_t size, int dim = 0,

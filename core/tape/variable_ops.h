@@ -21,6 +21,9 @@ struct Slice;
 struct NewAxis;
 struct ValuesIndices;  // ops/extremes.h
 struct Unique;         // ops/sort.h
+struct SortOptions;
+struct SoftmaxOptions;  // ops/softmax.h
+struct FlattenOptions;  // ops/view.h
 namespace linalg {
 struct Slogdet;  // ops/linalg.h
 }
@@ -39,7 +42,9 @@ class VariableOps : public ReductionOps {
   ValuesIndices cummin(int dim, Where where = Where::current()) const;
   Variable diff(int64_t n = 1, int dim = -1, Where where = Where::current()) const;
   ValuesIndices sort(int dim = -1, bool descending = false, Where where = Where::current()) const;
+  ValuesIndices sort(SortOptions options, Where where = Where::current()) const;
   Variable argsort(int dim = -1, bool descending = false, Where where = Where::current()) const;
+  Variable argsort(SortOptions options, Where where = Where::current()) const;
   Variable msort(Where where = Where::current()) const;
   ValuesIndices topk(int64_t k, int dim = -1, bool largest = true,
                      Where where = Where::current()) const;
@@ -57,6 +62,7 @@ class VariableOps : public ReductionOps {
   Variable view_as(const Variable& other, Where where = Where::current()) const;
   Variable expand_as(const Variable& other, Where where = Where::current()) const;
   Variable flatten(int start_dim = 0, int end_dim = -1, Where where = Where::current()) const;
+  Variable flatten(FlattenOptions options, Where where = Where::current()) const;
   Variable ravel(Where where = Where::current()) const;
   Variable unflatten(int dim, const Shape& sizes, Where where = Where::current()) const;
   Variable squeeze(Where where = Where::current()) const;
@@ -98,6 +104,8 @@ class VariableOps : public ReductionOps {
   std::vector<Variable> tensor_split(int64_t sections, int dim = 0,
                                      Where where = Where::current()) const;
   std::vector<Variable> unbind(int dim = 0, Where where = Where::current()) const;
+  /// Windows of `size` elements, every `step` along dim, as a new last dimension. Returns a view.
+  /// The function unfold() is that of images.
   Variable unfold(int dim, int64_t size, int64_t step, Where where = Where::current()) const;
   Variable flip(const Dims& dims, Where where = Where::current()) const;
   Variable fliplr(Where where = Where::current()) const;
@@ -227,7 +235,9 @@ class VariableOps : public ReductionOps {
   Variable clamp_min(const Operand& min) const;
   Variable clamp_max(const Operand& max) const;
   Variable softmax(int dim, Where where = Where::current()) const;
+  Variable softmax(SoftmaxOptions options, Where where = Where::current()) const;
   Variable log_softmax(int dim, Where where = Where::current()) const;
+  Variable log_softmax(SoftmaxOptions options, Where where = Where::current()) const;
 
   // Elementwise, of two operands: variables or numbers.
   Variable add(Operand other) const&;
@@ -373,6 +383,8 @@ class VariableOps : public ReductionOps {
   Variable& addmm_(const Variable& a, const Variable& b, Number beta = 1, Number alpha = 1,
                    Where where = Where::current());
   Variable& masked_fill_(const Variable& mask, Number value, Where where = Where::current());
+  Variable& masked_fill_(const Variable& mask, const Variable& value,
+                         Where where = Where::current());
   Variable& masked_scatter_(const Variable& mask, const Variable& source,
                             Where where = Where::current());
   Variable& index_put_(const std::vector<Subscript>& subscripts, const Operand& values,

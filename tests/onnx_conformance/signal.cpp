@@ -47,7 +47,7 @@ Variable of_frames(N n) {
   if (!x.defined()) throw Unsupported("STFT of complex signals");
   const int64_t step = n.ints_at(1).at(0);
   const int64_t length = n.has(3) ? n.ints_at(3).at(0) : n[2].numel();
-  Variable frames = unfold(x, 1, length, step);
+  Variable frames = x.unfold(1, length, step);
   if (n.has(2)) frames = frames * n[2];
   return n.flag("onesided", true) ? fft::rfft(frames)
                                   : fft::fft(stack({frames, zeros_like(frames)}, -1));

@@ -236,7 +236,6 @@ TEST_F(Members, Shapes) {
   MEMBER(x, chunk, 2, 1);
   MEMBER(x, tensor_split, 2, 1);
   MEMBER(x, unbind);
-  MEMBER(x, unfold, 1, 2, 1);
   MEMBER(x, flip, 1);
   MEMBER(x, fliplr);
   MEMBER(x, flipud);

@@ -163,14 +163,14 @@ TEST(View, SqueezeAndUnsqueeze) {
 
 TEST(View, UnfoldSumsWhereWindowsOverlap) {
   Variable x = counted({5}).requires_grad_();
-  const Variable y = unfold(x, 0, 3, 1);
+  const Variable y = x.unfold(0, 3, 1);
   EXPECT_EQ(values(y), (Doubles{0, 1, 2, 1, 2, 3, 2, 3, 4}));
   sum(y).backward();
   EXPECT_EQ(values(x.grad()), (Doubles{1, 2, 3, 2, 1}));
-  EXPECT_EQ(unfold(x, 0, 2, 3).shape(), (Shape{2, 2}));
-  EXPECT_THROW(unfold(x, 0, 6, 1), ShapeError);
-  EXPECT_THROW(unfold(x, 0, 2, 0), ArgumentError);
-  EXPECT_THROW(unfold(x, 1, 1, 1), IndexError);
+  EXPECT_EQ(x.unfold(0, 2, 3).shape(), (Shape{2, 2}));
+  EXPECT_THROW(x.unfold(0, 6, 1), ShapeError);
+  EXPECT_THROW(x.unfold(0, 2, 0), ArgumentError);
+  EXPECT_THROW(x.unfold(1, 1, 1), IndexError);
 }
 
 TEST(View, FlattenKeepsTheRest) {
@@ -313,13 +313,13 @@ TEST(View, T10_WritesToWhatOverlapsItself) {
   fill_(one, 2);
   EXPECT_EQ(values(one), Doubles(3, 2));
   const Variable x = zeros({6});
-  Variable windows = unfold(x, 0, 3, 1);
+  Variable windows = x.unfold(0, 3, 1);
   EXPECT_THROW(fill_(windows, 1), AutogradError);
   EXPECT_EQ(values(x), Doubles(6, 0));
-  Variable apart = unfold(x, 0, 2, 2);
+  Variable apart = x.unfold(0, 2, 2);
   fill_(apart, 1);
   EXPECT_EQ(values(x), Doubles(6, 1));
-  Variable gaps = unfold(x, 0, 2, 3);
+  Variable gaps = x.unfold(0, 2, 3);
   fill_(gaps, 2);
   EXPECT_EQ(values(x), (Doubles{2, 2, 1, 2, 2, 1}));
   Variable none = expand(zeros({0, 1}), {0, 4});
@@ -465,7 +465,7 @@ TEST(View, Gradcheck) {
     EXPECT_TRUE(result) << result.message;
   };
   pass([](const Variable& x) { return slice(transpose(x, 0, 2), 0, 1, kEnd, 2); });
-  pass([](const Variable& x) { return unfold(select(x, 1, 1), 1, 3, 1); });
+  pass([](const Variable& x) { return select(x, 1, 1).unfold(1, 3, 1); });
   pass([](const Variable& x) { return expand(reshape(x, {2, 1, 12}), {2, 3, 12}); });
   pass([](const Variable& x) { return pad(flip(x, {0, 2}), {1, -1, -1, 2}, 3); });
   pass([](const Variable& x) { return roll(repeat(x, {2, 1, 1, 2}), {1, 2}, {0, -1}); });
