@@ -28,8 +28,12 @@ struct Squares {
   static B add(B sum, B d) { return functions::fused(d, d, sum); }
   static double join(double a, double b) { return a + b; }
   static V finish(double sum) { return V(std::sqrt(sum)); }
+  static B finish(B sum) { return xsimd::sqrt(sum); }
   /// Whether squares may have overflowed or lost digits below the normal numbers.
   static bool is_doubtful(double sum) { return !(sum > 0x1p-80 && sum < 0x1p+120); }
+  static bool has_doubtful(B sum) {
+    return !xsimd::all((sum > B(V(0x1p-80))) & (sum < B(V(0x1p+120))));
+  }
 };
 template <typename V>
 struct Sizes {
@@ -37,7 +41,9 @@ struct Sizes {
   static B add(B sum, B d) { return sum + xsimd::fabs(d); }
   static double join(double a, double b) { return a + b; }
   static V finish(double sum) { return V(sum); }
+  static B finish(B sum) { return sum; }
   static bool is_doubtful(double) { return false; }
+  static bool has_doubtful(B) { return false; }
 };
 template <typename V>
 struct Largest {
@@ -48,31 +54,56 @@ struct Largest {
   }
   static double join(double a, double b) { return b > a || b != b ? b : a; }
   static V finish(double most) { return V(most); }
+  static B finish(B most) { return most; }
   static bool is_doubtful(double) { return false; }
+  static bool has_doubtful(B) { return false; }
 };
 
-/// Sums over k between kRows rows of a and the columns of `packed` [k, kColumns<V>].
+/// Sums over terms [first, last) between kRows rows of a and the columns of `packed`
+/// [k, kColumns<V>].
+template <typename Norm, typename V>
+[[gnu::always_inline]] inline void add_terms(const V* const* a, const V* packed, int64_t first,
+                                             int64_t last, Batch<V> (*sums)[kVectors]) {
+  using B = Batch<V>;
+  unrolled<kRows>([&](auto r) { unrolled<kVectors>([&](auto v) { sums[r()][v()] = B(V(0)); }); });
+  for (int64_t i = first; i < last; ++i) {
+    B b[kVectors];
+    unrolled<kVectors>(
+        [&](auto v) { b[v()] = B::load_unaligned(packed + i * kColumns<V> + v() * kLanes<V>); });
+    unrolled<kRows>([&](auto r) {
+      const B x(a[r()][i]);
+      unrolled<kVectors>([&](auto v) { sums[r()][v()] = Norm::add(sums[r()][v()], x - b[v()]); });
+    });
+  }
+}
+
+/// A tile of distances of at most kTerms terms, kColumns<V> in each row of `to`. Returns false if a
+/// sum is doubtful. The square root of a float is the same in double.
+template <typename Norm, typename V>
+bool short_tile(const V* const* a, const V* packed, int64_t k, V* const* to) {
+  Batch<V> sums[kRows][kVectors];
+  add_terms<Norm, V>(a, packed, 0, k, sums);
+  bool is_sure = true;
+  unrolled<kRows>([&](auto r) {
+    unrolled<kVectors>([&](auto v) {
+      is_sure = is_sure && !Norm::has_doubtful(sums[r()][v()]);
+      Norm::finish(sums[r()][v()]).store_unaligned(to[r()] + v() * kLanes<V>);
+    });
+  });
+  return is_sure;
+}
+
+/// The sums of a tile in double.
 template <typename Norm, typename V>
 void tile(const V* const* a, const V* packed, int64_t k, double (*totals)[kColumns<V>]) {
-  using B = Batch<V>;
-  constexpr int64_t kLane = kLanes<V>;
   for (int r = 0; r < kRows; ++r) std::fill_n(totals[r], kColumns<V>, 0.0);
   for (int64_t first = 0; first < k; first += kTerms) {
-    const int64_t last = std::min(k, first + kTerms);
-    B sums[kRows][kVectors];
-    unrolled<kRows>([&](auto r) { unrolled<kVectors>([&](auto v) { sums[r()][v()] = B(V(0)); }); });
-    for (int64_t i = first; i < last; ++i) {
-      B b[kVectors];
-      unrolled<kVectors>(
-          [&](auto v) { b[v()] = B::load_unaligned(packed + i * kColumns<V> + v() * kLane); });
-      unrolled<kRows>([&](auto r) {
-        const B x(a[r()][i]);
-        unrolled<kVectors>([&](auto v) { sums[r()][v()] = Norm::add(sums[r()][v()], x - b[v()]); });
-      });
-    }
+    Batch<V> sums[kRows][kVectors];
+    add_terms<Norm, V>(a, packed, first, std::min(k, first + kTerms), sums);
     alignas(64) V parts[kRows][kColumns<V>];
     unrolled<kRows>([&](auto r) {
-      unrolled<kVectors>([&](auto v) { sums[r()][v()].store_aligned(parts[r()] + v() * kLane); });
+      unrolled<kVectors>(
+          [&](auto v) { sums[r()][v()].store_aligned(parts[r()] + v() * kLanes<V>); });
     });
     for (int r = 0; r < kRows; ++r)
       for (int64_t c = 0; c < kColumns<V>; ++c)
@@ -121,6 +152,19 @@ void distances(const Tensor& x1, const Tensor& x2, Tensor& y) {
     for (int64_t i = begin; i < end; i += kRows) {
       const V* rows[kRows];
       for (int r = 0; r < kRows; ++r) rows[r] = a + std::min(i + r, end - 1) * k;
+      if (k <= kTerms) {
+        alignas(64) V some[kRows][kWidth];
+        V* to[kRows];
+        const bool is_whole = width == kWidth && i + kRows <= end;
+        for (int r = 0; r < kRows; ++r)
+          to[r] = is_whole ? y.data<V>() + (batch * n + i + r) * m + column : some[r];
+        if (short_tile<Norm>(rows, packed, k, to)) {
+          if (!is_whole)
+            for (int64_t r = 0; r < std::min<int64_t>(kRows, end - i); ++r)
+              std::copy_n(some[r], width, y.data<V>() + (batch * n + i + r) * m + column);
+          continue;
+        }
+      }
       double totals[kRows][kWidth];
       tile<Norm>(rows, packed, k, totals);
       for (int64_t r = 0; r < std::min<int64_t>(kRows, end - i); ++r) {
@@ -142,76 +186,151 @@ void cdist(const Tensor& x1, const Tensor& x2, double p, Tensor& y) {
   run(x1, x2, y);
 }
 
+constexpr int64_t kTaskRows = 16;   // rows of x1 in a task of the gradient
+constexpr int64_t kSome = 1 << 10;  // rows of x2 at a time, so that their weights stay in the cache
+constexpr int64_t kStride = kSome + 16;  // of weights, which avoids lines of one cache set
+
+/// Weights [kTaskRows, kStride] of `count` pairs of each row: dy / y, or dy where y is 0 or
+/// `signs`. slopes and lengths are at the first pair; `strides` are those of rows and of pairs.
+template <bool kSigns, typename V>
+void weigh(const V* slopes, const int64_t* slope_strides, const V* lengths,
+           const int64_t* length_strides, int64_t rows, int64_t count, V* weights) {
+  using B = Batch<V>;
+  constexpr int64_t kLane = kLanes<V>;
+  const auto weight = [](const auto& slope, const auto& length) {
+    if constexpr (kSigns)
+      return slope;
+    else if constexpr (std::is_same_v<std::remove_cvref_t<decltype(slope)>, B>)
+      return select(length == B(V(0)), slope, slope / length);
+    else
+      return length == 0 ? slope : slope / length;
+  };
+  if (slope_strides[1] == 1 && length_strides[1] == 1) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const V *slope = slopes + r * slope_strides[0], *length = lengths + r * length_strides[0];
+      int64_t j = 0;
+      for (; j + kLane <= count; j += kLane)
+        weight(B::load_unaligned(slope + j), B::load_unaligned(length + j))
+            .store_unaligned(weights + r * kStride + j);
+      for (; j < count; ++j) weights[r * kStride + j] = weight(slope[j], length[j]);
+    }
+    return;
+  }
+  const bool is_transposed = slope_strides[0] == 1 && length_strides[0] == 1 && rows == kTaskRows;
+  alignas(64) V some[kTaskRows];
+  for (int64_t j = 0; j < count; ++j) {
+    const V *slope = slopes + j * slope_strides[1], *length = lengths + j * length_strides[1];
+    if (is_transposed) {
+      __builtin_prefetch(slope + 16 * slope_strides[1]);
+      __builtin_prefetch(length + 16 * length_strides[1]);
+      for (int64_t r = 0; r < kTaskRows; r += kLane)
+        weight(B::load_unaligned(slope + r), B::load_unaligned(length + r)).store_aligned(some + r);
+    } else {
+      for (int64_t r = 0; r < rows; ++r)
+        some[r] = weight(slope[r * slope_strides[0]], length[r * length_strides[0]]);
+    }
+    for (int64_t r = 0; r < rows; ++r) weights[r * kStride + j] = some[r];
+  }
+}
+
+/// Adds the sums over `count` rows of b of weights[r][j] (a[r] - b[j]), or of weights[r][j]
+/// sign(a[r] - b[j]), to `totals` for kWide registers of columns. Rows of b have a stride of k.
+template <bool kSigns, int kWide, typename V>
+void add_pulls(const V* const* a, const V* const* weights, const V* b, int64_t k, int64_t count,
+               double* const* totals) {
+  using B = Batch<V>;
+  constexpr int64_t kLane = kLanes<V>;
+  B x[kRows][kWide];
+  unrolled<kRows>([&](auto r) {
+    unrolled<kWide>([&](auto v) { x[r()][v()] = B::load_unaligned(a[r()] + v() * kLane); });
+  });
+  for (int64_t start = 0; start < count; start += kTerms / 2) {
+    B sums[kRows][kWide];
+    unrolled<kRows>([&](auto r) { unrolled<kWide>([&](auto v) { sums[r()][v()] = B(V(0)); }); });
+    for (int64_t j = start; j < std::min(count, start + kTerms / 2); ++j) {
+      B other[kWide];
+      unrolled<kWide>([&](auto v) { other[v()] = B::load_unaligned(b + j * k + v() * kLane); });
+      unrolled<kRows>([&](auto r) {
+        const B weight(weights[r()][j]), zero(V(0));
+        unrolled<kWide>([&](auto v) {
+          const B d = x[r()][v()] - other[v()];
+          if constexpr (kSigns)
+            sums[r()][v()] =
+                sums[r()][v()] + select(d > zero, weight, select(d < zero, zero - weight, d));
+          else
+            sums[r()][v()] = functions::fused(weight, d, sums[r()][v()]);
+        });
+      });
+    }
+    alignas(64) V parts[kRows][kWide * kLane];
+    unrolled<kRows>([&](auto r) {
+      unrolled<kWide>([&](auto v) { sums[r()][v()].store_aligned(parts[r()] + v() * kLane); });
+    });
+    for (int r = 0; r < kRows; ++r)
+      for (int64_t c = 0; c < kWide * kLane; ++c) totals[r][c] += double(parts[r][c]);
+  }
+}
+
+/// Returns rows [batch, n, k] with zeros behind them, so that a row fills registers.
+template <typename V>
+Tensor whole_registers(const Tensor& x) {
+  const int64_t k = x.shape()[2], padded = (k + kLanes<V> - 1) / kLanes<V> * kLanes<V>;
+  if (k == padded) return x;
+  const int64_t rows = x.shape()[0] * x.shape()[1];
+  Tensor wide = Tensor::empty({rows, padded}, x.dtype(), x.device());
+  for (int64_t row = 0; row < rows; ++row) {
+    V* to = std::copy_n(x.data<V>() + row * k, k, wide.data<V>() + row * padded);
+    std::fill_n(to, padded - k, V(0));
+  }
+  return wide;
+}
+
 /// dx1[i] = the sum over j of w[i, j] (x1[i] - x2[j]) with w = dy / y for p = 2, or of w[i, j]
 /// sign(x1[i] - x2[j]) with w = dy for p = 1.
 template <bool kSigns, typename V>
 void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y, Tensor& dx1) {
-  using B = Batch<V>;
-  constexpr int64_t kLane = kLanes<V>, kWide = 2 * kLane;
+  constexpr int64_t kLane = kLanes<V>;
   const int64_t n = x1.shape()[1], m = x2.shape()[1], k = x1.shape()[2];
-  const int64_t parts = (n + kRows - 1) / kRows;
-  PerThread memory(kRows * m * int64_t(sizeof(V) / sizeof(float)));
+  const int64_t parts = (n + kTaskRows - 1) / kTaskRows, padded = (k + kLane - 1) / kLane * kLane;
+  const Tensor rows1 = whole_registers<V>(x1), rows2 = whole_registers<V>(x2);
+  const int64_t of_weights = kTaskRows * kStride * int64_t(sizeof(V) / sizeof(float));
+  PerThread memory(of_weights + kTaskRows * padded * int64_t(sizeof(double) / sizeof(float)));
 #pragma omp parallel for if (y.numel() * k > (1 << 16))
   for (int64_t task = 0; task < x1.shape()[0] * parts; ++task) {
-    const int64_t batch = task / parts, first = task % parts * kRows;
-    const int64_t rows = std::min<int64_t>(kRows, n - first);
-    V* weights = reinterpret_cast<V*>(memory.mine());  // [m, kRows]
-    for (int64_t r = 0; r < kRows; ++r) {
-      const int64_t i = std::min(first + r, n - 1);
-      const V* slopes = dy.data<V>() + batch * dy.strides()[0] + i * dy.strides()[1];
-      const V* lengths = y.data<V>() + batch * y.strides()[0] + i * y.strides()[1];
-      for (int64_t j = 0; j < m; ++j) {
-        const V slope = slopes[j * dy.strides()[2]], length = lengths[j * y.strides()[2]];
-        weights[j * kRows + r] = kSigns ? slope : length == 0 ? slope : slope / length;
+    const int64_t batch = task / parts, first = task % parts * kTaskRows;
+    const int64_t rows = std::min(kTaskRows, n - first);
+    V* weights = reinterpret_cast<V*>(memory.mine());
+    double* totals = reinterpret_cast<double*>(memory.mine() + of_weights);
+    std::fill_n(totals, kTaskRows * padded, 0.0);
+    const auto at = [&](const Tensor& pairs, int64_t j) {
+      const int64_t* strides = pairs.strides().begin();
+      return pairs.data<V>() + batch * strides[0] + first * strides[1] + j * strides[2];
+    };
+    for (int64_t from = 0; from < m; from += kSome) {
+      const int64_t count = std::min(kSome, m - from);
+      weigh<kSigns>(at(dy, from), dy.strides().begin() + 1, at(y, from), y.strides().begin() + 1,
+                    rows, count, weights);
+      const V* b = rows2.data<V>() + (batch * m + from) * padded;
+      for (int64_t column = 0; column < padded;) {
+        const bool is_wide = column + 2 * kLane <= padded;
+        for (int64_t row = 0; row < rows; row += kRows) {
+          const V *a[kRows], *own[kRows];
+          double* into[kRows];
+          for (int64_t r = 0; r < kRows; ++r) {  // the last row may be computed several times
+            const int64_t i = std::min(row + r, rows - 1);
+            a[r] = rows1.data<V>() + (batch * n + first + i) * padded + column;
+            own[r] = weights + i * kStride;
+            into[r] = totals + (row + r) * padded + column;
+          }
+          (is_wide ? add_pulls<kSigns, 2, V> : add_pulls<kSigns, 1, V>)(a, own, b + column, padded,
+                                                                        count, into);
+        }
+        column += is_wide ? 2 * kLane : kLane;
       }
     }
-    const V* a = x1.data<V>() + (batch * n + first) * k;
-    const V* b = x2.data<V>() + batch * m * k;
     V* to = dx1.data<V>() + (batch * n + first) * k;
-    for (int64_t column = 0; column < k; column += kWide) {
-      const int64_t width = std::min(kWide, k - column);
-      const auto load = [&](const V* row, B* values) __attribute__((always_inline)) {
-        if (width == kWide) [[likely]] {
-          values[0] = B::load_unaligned(row + column);
-          values[1] = B::load_unaligned(row + column + kLane);
-        } else {
-          alignas(64) V some[kWide] = {};
-          std::copy_n(row + column, width, some);
-          values[0] = B::load_aligned(some), values[1] = B::load_aligned(some + kLane);
-        }
-      };
-      B x[kRows][2];
-      unrolled<kRows>([&](auto r) { load(a + std::min<int64_t>(r(), rows - 1) * k, x[r()]); });
-      double totals[kRows][kWide] = {};
-      for (int64_t start = 0; start < m; start += kTerms / 2) {
-        B sums[kRows][2];
-        unrolled<kRows>([&](auto r) { sums[r()][0] = sums[r()][1] = B(V(0)); });
-        const int64_t end = std::min(m, start + kTerms / 2);
-        for (int64_t j = start; j < end; ++j) {
-          B other[2];
-          load(b + j * k, other);
-          unrolled<kRows>([&](auto r) {
-            const B weight(weights[j * kRows + r()]), zero(V(0));
-            unrolled<2>([&](auto v) {
-              const B d = x[r()][v()] - other[v()];
-              if constexpr (kSigns)
-                sums[r()][v()] =
-                    sums[r()][v()] + select(d > zero, weight, select(d < zero, zero - weight, d));
-              else
-                sums[r()][v()] = functions::fused(weight, d, sums[r()][v()]);
-            });
-          });
-        }
-        alignas(64) V parts[kRows][kWide];
-        unrolled<kRows>([&](auto r) {
-          sums[r()][0].store_aligned(parts[r()]), sums[r()][1].store_aligned(parts[r()] + kLane);
-        });
-        for (int r = 0; r < kRows; ++r)
-          for (int64_t c = 0; c < kWide; ++c) totals[r][c] += double(parts[r][c]);
-      }
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t c = 0; c < width; ++c) to[r * k + column + c] = V(totals[r][c]);
-    }
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < k; ++c) to[r * k + c] = V(totals[r * padded + c]);
   }
 }
 
