@@ -288,9 +288,12 @@ Tensor wide_like(const Tensor& y) { return y ? Tensor::empty(y.shape(), f32) : y
 // The other implementation is the composition of other ops (detail::attention_by_ops()).
 struct AttentionBlocks {
   static constexpr std::string_view kName = "blocks";
-  static bool accepts(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, double,
+  /// Many short sequences are faster by ops, whose products take all heads at once: 4 times for 5
+  /// queries and keys, 1.7 times for 21, equal from 32 on.
+  static bool accepts(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, bool, double,
                       double, RandomState, const Tensor&, const Tensor&) {
-    return true;
+    const Sizes s(q, v);
+    return s.queries < 4 || s.queries * s.keys > 512 || s.batch < 32;
   }
   template <std::floating_point T>
   static void run(TypeTag<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,

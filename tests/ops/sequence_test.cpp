@@ -9,6 +9,7 @@
 #include "core/base/allocator.h"
 #include "core/base/error.h"
 #include "ops/attention.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/ctc_loss.h"
@@ -120,6 +121,30 @@ TEST(Attention, BlocksGiveWhatOpsGive) {
       const auto low = [&](const Variable& x) { return turned(x).to(f32); };
       if (mask == Mask::kAdded) options.attn_mask = added.to(f32);
       expect_close(scaled_dot_product_attention(low(q), low(k), low(v), options), wanted, 1e-5);
+    }
+}
+
+// 64 heads of short sequences are computed by ops, 16 at a time in blocks.
+TEST(Attention, ShortSequencesOfManyHeads) {
+  manual_seed(4);
+  const auto drawn = [](int64_t length) { return randn({32, 2, length, 8}, {.dtype = f64}); };
+  for (const int64_t keys : {5, 7})
+    for (const int kind : {0, 1, 2}) {
+      const Variable q = drawn(5).requires_grad_(), k = drawn(keys).requires_grad_(),
+                     v = drawn(keys).requires_grad_();
+      AttentionOptions options;
+      if (kind == 1) options.is_causal = true;
+      if (kind == 2) options.attn_mask = rand({5, keys}) > 0.3;
+      const Variable y = scaled_dot_product_attention(q, k, v, options);
+      std::vector<Variable> parts;
+      for (int64_t i = 0; i < 32; i += 8)
+        parts.push_back(scaled_dot_product_attention(q.slice(0, i, i + 8), k.slice(0, i, i + 8),
+                                                     v.slice(0, i, i + 8), options));
+      const Variable whole = cat(parts, 0), seed = drawn(5);
+      EXPECT_TRUE(allclose(y, whole, 1e-12, 1e-12));
+      const std::vector<Variable> all{q, k, v};
+      const auto dx = grad(sum(y * seed), all), dz = grad(sum(whole * seed), all);
+      for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(allclose(dx[i], dz[i], 1e-10, 1e-12)) << i;
     }
 }
 
