@@ -260,6 +260,7 @@ class Contraction {
     Labels labels = batch;
     labels.insert(labels.end(), rows.begin(), rows.end());
     labels.insert(labels.end(), columns.begin(), columns.end());
+    if (inner.empty() && labels.size() <= size_t(kMaxRank)) return multiply(a, b, labels);
     const bool merges = int(batch.size()) + 2 > kMaxRank ||
                         (is_one_dimension(a, batch) && is_one_dimension(b, batch));
     const Variable x = arranged(a, batch, rows, inner, merges);
@@ -268,6 +269,25 @@ class Contraction {
     for (Label label : labels) shape.push_back(sizes_[size_t(label)]);
     const Variable product = inner.empty() ? mul({x, where_}, {y, where_}) : matmul(x, y, where_);
     return {reshape(product, shape, where_), labels};
+  }
+
+  /// The elementwise product of two terms that broadcast, with the labels in the result's order.
+  Term multiply(const Term& a, const Term& b, Labels labels) {
+    std::ranges::stable_sort(labels, {}, [this](Label label) {
+      return std::ranges::find(result_, label) - result_.begin();
+    });
+    return {mul({spread(a, labels), where_}, {spread(b, labels), where_}), labels};
+  }
+  /// A view of the term with a dimension for each label, of size 1 where the term has none.
+  Variable spread(const Term& term, const Labels& labels) {
+    Dims order;
+    Shape shape;
+    for (Label label : labels) {
+      const bool is_own = contains(term.set(), label);
+      if (is_own) order.push_back(term.position(label));
+      shape.push_back(is_own ? sizes_[size_t(label)] : 1);
+    }
+    return reshape(permute(term.x, order, where_), shape, where_);
   }
 
   int64_t size_of(const Labels& labels) const {

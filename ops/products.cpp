@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/matmul.h"
@@ -47,16 +48,20 @@ Dims normalized(const Dims& dims, int rank) {
   return out;
 }
 
+void check_addend(std::string_view op, const Variable& input, const Shape& product) {
+  if (broadcast(op, input.shape(), product) != product)
+    fail<ShapeError>(op, ": ", input.shape(), " does not broadcast to ", product);
+}
+
 /// beta input + alpha product, with the product's shape.
-Variable plus(std::string_view op, const Variable& input, const Variable& product,
-              AddOptions options, Where where) {
-  if (broadcast(op, input.shape(), product.shape()) != product.shape())
-    fail<ShapeError>(op, ": ", input.shape(), " does not broadcast to ", product.shape());
+Variable plus(std::string_view op, const Variable& input, Variable product, AddOptions options,
+              Where where) {
+  check_addend(op, input, product.shape());
   const double alpha = options.alpha.real(), beta = options.beta.real();
-  const Variable scaled = alpha == 1 ? product : mul({product, where}, {options.alpha, where});
-  if (beta == 0) return scaled;
-  return add({beta == 1 ? input : mul({input, where}, {options.beta, where}), where},
-             {scaled, where});
+  if (alpha != 1) product = mul({std::move(product), where}, {options.alpha, where});
+  if (beta == 0) return product;
+  if (beta == 1) return add({std::move(product), where}, {input, where});
+  return add({std::move(product), where}, {mul({input, where}, {options.beta, where}), where});
 }
 
 }  // namespace
@@ -153,7 +158,12 @@ Variable addr(const Variable& input, const Variable& a, const Variable& b, AddOp
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(static_cast<SumOp*>(addr), where, input, a, b, options);
-  return plus("addr", input, outer(a, b, where), options, where);
+  if (a.rank() != 1 || b.rank() != 1 || options.beta.real() == 0)
+    return plus("addr", input, outer(a, b, where), options, where);
+  check_addend("addr", input, {a.numel(), b.numel()});
+  Variable scaled = input;
+  if (options.beta.real() != 1) scaled = mul({input, where}, {options.beta, where});
+  return addcmul(std::move(scaled), unsqueeze(a, 1, where), b, options.alpha, where);
 }
 Variable baddbmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                  Where where) {

@@ -13,6 +13,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/shared_choice.h"
 #include "ops/internal/value_checks.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -144,7 +145,8 @@ ValuesIndices median(const Variable& input, int dim, bool keepdim, Where where) 
 }
 Variable median(const Variable& x, Where where) {
   const ErrorLine line(where);
-  return median(reshape(x, {x.numel()}, where), 0, false, where).values;
+  const Variable chosen = median(reshape(x.detach(), {x.numel()}, where), 0, false, where).values;
+  return apply(SharedChoice{chosen.value()}, where, x);
 }
 
 Variable quantile(const Variable& input, const Variable& q, QuantileOptions options, Where where) {

@@ -52,7 +52,8 @@ inline ValuesIndices topk(const Variable& x, int64_t k, int dim, bool largest, b
 ValuesIndices kthvalue(const Variable& x, int64_t k, int dim = -1, bool keepdim = false,
                        Where where = Where::current());
 /// Returns the median along dim or of all elements; the lower of the two middle elements if their
-/// number is even. NaN if any element is NaN.
+/// number is even. NaN if any element is NaN. Without dim, elements that equal the median share its
+/// gradient.
 ValuesIndices median(const Variable& x, int dim, bool keepdim = false,
                      Where where = Where::current());
 Variable median(const Variable& x, Where where = Where::current());

@@ -18,6 +18,7 @@
 #include "ops/internal/limits.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/reduce_kernels.h"
+#include "ops/internal/shared_choice.h"
 #include "ops/internal/value_checks.h"
 #include "ops/matmul.h"
 #include "ops/scan.h"
@@ -263,7 +264,8 @@ ValuesIndices nanmedian(const Variable& input, int dim, bool keepdim, Where wher
 }
 Variable nanmedian(const Variable& x, Where where) {
   const ErrorLine line(where);
-  return nanmedian(flatten(x, 0, -1, where), 0, false, where).values;
+  const Variable chosen = nanmedian(flatten(x.detach(), 0, -1, where), 0, false, where).values;
+  return apply(SharedChoice{chosen.value()}, where, x);
 }
 
 Variable nanquantile(const Variable& input, double q, std::optional<int> along, bool keepdim,
@@ -287,7 +289,10 @@ Variable nanquantile(const Variable& input, double q, std::optional<int> along, 
 
 Variable trapezoid(const Variable& y, double dx, int dim, Where where) {
   const CallLine line(where);
-  return sum(trapezoids("trapezoid", y, dx, dim), dim);
+  dim = normalize_dim("trapezoid", dim, y.rank());
+  if (y.size(dim) == 0) return sum(y, dim) * dx;
+  const Variable ends = select(y, dim, 0) + select(y, dim, -1);
+  return (sum(y, dim) - ends * 0.5) * dx;
 }
 Variable trapezoid(const Variable& y, const Variable& x, int dim, Where where) {
   const CallLine line(where);

@@ -9,6 +9,7 @@
 #include "core/autograd/functional.h"
 #include "core/base/error.h"
 #include "core/base/generator.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/composed.h"
 #include "ops/create.h"
@@ -61,6 +62,22 @@ TEST(Einsum, WholeNumbersStayWhole) {
   EXPECT_EQ(y.dtype(), i64);
   EXPECT_EQ(y.to_vector<int64_t>(), (Ints{7, 10, 15, 22}));
   EXPECT_EQ(einsum("ij->", {a}).item(), 10);
+}
+
+// The result of a product without sums is contiguous, in the order of its letters.
+TEST(Einsum, BroadcastProducts) {
+  const Variable a = count({2, 3, 4}).requires_grad_(), b = count({4, 5});
+  const Variable y = einsum("bld,dn->bldn", {a, b});
+  EXPECT_TRUE(y.is_contiguous());
+  EXPECT_TRUE(equal(y, unsqueeze(a, -1) * b));
+  sum(y).backward();
+  EXPECT_TRUE(equal(a.grad(), expand(sum(b, {1}), {2, 3, 4})));
+  const Variable turned = einsum("bld,dn->nlbd", {a, b});
+  EXPECT_TRUE(turned.is_contiguous());
+  EXPECT_TRUE(equal(turned, permute(y, {3, 1, 0, 2})));
+  EXPECT_TRUE(equal(einsum("i,j,k->kij", {b[0], b[1], b[2]}),
+                    reshape(b[2], {5, 1, 1}) * (reshape(b[0], {5, 1}) * b[1])));
+  EXPECT_TRUE(equal(einsum("nd,d->nd", {a[0], b[0].slice(0, 0, 4)}), a[0] * b[0].slice(0, 0, 4)));
 }
 
 // Ten matrices in a chain, more than are planned together. The wrong order would need 64^5 numbers.
@@ -184,7 +201,8 @@ TEST(Distance, CosineOfBroadcastVectors) {
 /// Sizes around those of the kernel's tiles, and rows that are close, tiny or huge.
 TEST(Distance, PairsEqualNormsOfDifferences) {
   for (const double p : {1.0, 2.0, std::numeric_limits<double>::infinity()})
-    for (const Shape& shape : {Shape{1, 1, 1}, Shape{5, 66, 3}, Shape{9, 130, 70}}) {
+    for (const Shape& shape : {Shape{1, 1, 1}, Shape{5, 66, 3}, Shape{9, 130, 70},
+                               Shape{36, 1100, 33}, Shape{18, 70, 64}, Shape{3, 2050, 16}}) {
       manual_seed(3);
       const int64_t n = shape[0], m = shape[1], k = shape[2];
       Variable a = randn({2, n, k}), b = randn({m, k});
