@@ -28,6 +28,9 @@ void register_binary_kernels() {
   D::template set_arithmetic<kernels::add, formulas::Add>(kNumberTypes);
   D::template set_arithmetic<kernels::sub, formulas::Sub>(kNumberTypes);
   D::template set_arithmetic<kernels::mul, formulas::Mul>(kNumberTypes);
+  // The sum of two conditions is their "or", the product their "and", as in PyTorch.
+  D::template set<kernels::add, formulas::LogicalOr>(TypeList<bool>{});
+  D::template set<kernels::mul, formulas::LogicalAnd>(TypeList<bool>{});
   D::template set_arithmetic<kernels::div, formulas::Div>(kFloatTypes);
   D::template set_arithmetic<kernels::pow, formulas::Pow>(kNumberTypes);
   D::template set<kernels::maximum, formulas::Maximum>(kNumberTypes);
