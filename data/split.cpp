@@ -72,6 +72,12 @@ Example Subset::gather(std::span<const int64_t> indices, const SampleRandom& ran
   return dataset_->gather(chosen, random);
 }
 
+uint64_t detail::draw_seed(RandomGenerator& generator) {
+  const RandomState state = generator.draw(2);
+  const auto words = philox(state.seed, state.offset);
+  return uint64_t(words[0]) << 32 | words[1];
+}
+
 std::vector<Indices> detail::random_parts(int64_t n, const std::vector<double>& shares,
                                           uint64_t seed, Where where) {
   const ErrorLine line(where);

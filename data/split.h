@@ -54,6 +54,7 @@ namespace detail {
 /// Indices of the parts of random_split().
 std::vector<std::vector<int64_t>> random_parts(int64_t examples, const std::vector<double>& shares,
                                                uint64_t seed, Where where);
+uint64_t draw_seed(RandomGenerator& generator);
 }  // namespace detail
 
 /// Splits a data set at random into parts whose shares sum to 1, for example {0.8, 0.2}, or whose
@@ -80,6 +81,23 @@ SplitParts<N> random_split(const D& dataset, const double (&shares)[N], uint64_t
       random_split(dataset, std::vector(shares, shares + N), seed, where);
   return [&]<size_t... I>(std::index_sequence<I...>) { return SplitParts<N>{{parts[I]...}}; }
   (std::make_index_sequence<N>());
+}
+
+/// With parts that a generator draws: `random_split(data, {80, 20}, generator)`.
+template <std::derived_from<Dataset> D, size_t N>
+SplitParts<N> random_split(const D& dataset, const double (&shares)[N], RandomGenerator& generator,
+                           Where where = Where::current()) {
+  return random_split(dataset, shares, detail::draw_seed(generator), where);
+}
+template <typename D, size_t N>
+requires requires(const D& parts) {
+  parts.train;
+  parts.test;
+}
+void random_split(const D&, const double (&)[N]) {
+  static_assert(detail::kNever<D>,
+                "random_split(load_digits(), ...): the data are split already: const auto [train, "
+                "test] = load_digits(), or random_split(load_digits().train, {0.9, 0.1})");
 }
 
 /// The indices of one fold: every example is in `test` of exactly one fold.

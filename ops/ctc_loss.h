@@ -40,6 +40,16 @@ Variable ctc_loss(const Variable& log_probs, const Variable& targets, const Leng
                   target_lengths.to(i64).template to_vector<int64_t>(), options, where);
 }
 
+/// PyTorch's arguments: ctc_loss(log_probs, targets, {50}, {12}, 0, "mean", true).
+template <std::convertible_to<Reduction> R = Reduction>
+Variable ctc_loss(const Variable& log_probs, const Variable& targets,
+                  const std::vector<int64_t>& input_lengths,
+                  const std::vector<int64_t>& target_lengths, int64_t blank, R reduction,
+                  bool zero_infinity = false, Where where = Where::current()) {
+  return ctc_loss(log_probs, targets, input_lengths, target_lengths,
+                  {.blank = blank, .reduction = reduction, .zero_infinity = zero_infinity}, where);
+}
+
 /// The arguments of the kernel that are not tensors.
 struct CtcBatch {
   std::vector<int64_t> input_lengths, target_lengths;

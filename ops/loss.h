@@ -120,6 +120,24 @@ inline Variable nll_loss(const Variable& x, const Variable& target, Reduction re
                          Where where = Where::current()) {
   return nll_loss(x, target, {.reduction = reduction}, where);
 }
+// With the weights of the classes as an argument. Templates, so that {} means no options.
+template <std::derived_from<Variable> W>
+Variable cross_entropy(const Variable& x, const Variable& target, const W& weight,
+                       Reduction reduction = Reduction::kMean, Where where = Where::current()) {
+  return cross_entropy(x, target, {.weight = weight, .reduction = reduction}, where);
+}
+template <std::derived_from<Variable> W>
+Variable nll_loss(const Variable& x, const Variable& target, const W& weight,
+                  Reduction reduction = Reduction::kMean, Where where = Where::current()) {
+  return nll_loss(x, target, {.weight = weight, .reduction = reduction}, where);
+}
+/// libtorch's nll_loss(x, target, /*weight=*/{}, Reduction::Sum).
+template <std::convertible_to<Reduction> R>
+Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions options, R reduction,
+                  Where where = Where::current()) {
+  options.reduction = reduction;
+  return nll_loss(x, target, options, where);
+}
 inline Variable binary_cross_entropy(const Variable& x, const Variable& target, Reduction reduction,
                                      Where where = Where::current()) {
   return binary_cross_entropy(x, target, {}, reduction, where);

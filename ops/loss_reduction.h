@@ -12,6 +12,7 @@ namespace tapegrad {
 class Reduction {
  public:
   enum Kind { kMean, kSum, kNone };
+  static constexpr Kind Mean = kMean, Sum = kSum, None = kNone;  // as in libtorch
   constexpr Reduction(Kind kind) : kind_(kind) {}
   Reduction(std::string_view name) : kind_(parse(name)) {}
   Reduction(const char* name) : kind_(parse(name)) {}

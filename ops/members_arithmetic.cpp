@@ -125,6 +125,12 @@ V VariableOps::clip(const Operand& min, const Operand& max) const {
 V VariableOps::clamp_min(const Operand& min) const { return tapegrad::clamp_min(self(), min); }
 V VariableOps::clamp_max(const Operand& max) const { return tapegrad::clamp_max(self(), max); }
 V VariableOps::softmax(int dim, Where where) const { return tapegrad::softmax(self(), dim, where); }
+V VariableOps::softmax(SoftmaxOptions options, Where where) const {
+  return tapegrad::softmax(self(), options, where);
+}
+V VariableOps::log_softmax(SoftmaxOptions options, Where where) const {
+  return tapegrad::log_softmax(self(), options, where);
+}
 V VariableOps::log_softmax(int dim, Where where) const {
   return tapegrad::log_softmax(self(), dim, where);
 }
@@ -430,6 +436,9 @@ V& VariableOps::addmm_(const V& a, const V& b, Number beta, Number alpha, Where 
 }
 V& VariableOps::masked_fill_(const V& mask, Number value, Where where) {
   return tapegrad::masked_fill_(self(), mask, value, where);
+}
+V& VariableOps::masked_fill_(const V& mask, const V& value, Where where) {
+  return write("masked_fill_", tapegrad::masked_fill(before(), mask, value, where), where);
 }
 V& VariableOps::masked_scatter_(const V& mask, const V& source, Where where) {
   return write("masked_scatter_", before().masked_scatter(mask, source, where), where);

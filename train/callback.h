@@ -51,7 +51,7 @@ struct Training {
 };
 
 /// What to call at each phase of a run. Empty functions are not called. An exception ends fit().
-struct Callback {
+struct Callback final {
   using Phase = std::function<void(Training&)>;
 
   Phase before_training = {};  // after a checkpoint was restored

@@ -67,6 +67,12 @@ Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options = {
 Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y,
                     EvaluateOptions options = {});
 
+/// With the loss as an argument: evaluate(model, x, y, nn::MSELoss()).
+template <std::convertible_to<LossFn> Loss>
+Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y, Loss loss) {
+  return evaluate(model, x, y, {.loss = LossFn(std::move(loss))});
+}
+
 /// Returns the concatenated outputs of all batches, on the CPU. Modes and recording as in
 /// evaluate().
 Variable predict(nn::Module& model, Loader& data, std::optional<Device> device = {});

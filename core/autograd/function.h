@@ -100,6 +100,11 @@ class Context {
   }
   /// Throws AutogradError for a variable that was changed in place since.
   std::vector<Variable> saved_tensors() const;
+  /// `auto [x, w] = ctx.saved_tensors<2>();` Throws ArgumentError for another number.
+  template <size_t n>
+  std::array<Variable, n> saved_tensors(Where where = Where::current()) const {
+    return tapegrad::detail::exactly<n>(saved_tensors(), where);
+  }
   std::vector<Variable> get_saved_variables() const { return saved_tensors(); }
   std::vector<Variable> saved_variables() const { return saved_tensors(); }
   /// Whether the argument requires a gradient; the first one is 0.

@@ -73,6 +73,13 @@ GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOpt
                    options);
 }
 
+/// PyTorch's arguments: gradcheck(f, {a, b}, 1e-6, 1e-4).
+template <typename F>
+GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, double eps, double atol = 1e-5,
+                          double rtol = 1e-3) {
+  return gradcheck(std::move(f), inputs, GradcheckOptions{1, eps, atol, rtol});
+}
+
 /// gradcheck() of the first and the second derivatives.
 template <typename F>
 requires(!std::invocable<F, const Variable&> ||

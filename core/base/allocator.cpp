@@ -120,8 +120,10 @@ class CpuAllocator final : public Allocator {
   }
 
   [[noreturn]] void out_of_memory(size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const std::string limit =
+        stats_.limit < 0 ? "no limit" : "limit " + std::to_string(stats_.limit);
     fail<OutOfMemory>("cpu: out of memory: ", bytes, " bytes wanted, ", stats_.in_use,
-                      " in use, peak ", stats_.peak, ", limit ", stats_.limit);
+                      " in use, peak ", stats_.peak, ", ", limit);
   }
 
   mutable Mutex mutex_;

@@ -29,9 +29,13 @@ bool is_of_user(Where where) {
   return where.line() != 0 && std::strncmp(where.file_name(), kPrefix.data(), kPrefix.size()) != 0;
 }
 
-/// Whether an error shows the line: one of the user that is not in a public header of the library.
+/// Whether an error shows the line: one of the user that is neither in a public header of the
+/// library nor in one of the standard library, through which a std::function calls a module.
 static bool is_shown(Where where) {
-  return is_of_user(where) && std::strstr(where.file_name(), "/include/tapegrad/") == nullptr;
+  const auto is_in = [&](const char* part) {
+    return std::strstr(where.file_name(), part) != nullptr;
+  };
+  return is_of_user(where) && !is_in("/include/tapegrad/") && !is_in("/bits/");
 }
 
 void locate(Error& error, Where where) {

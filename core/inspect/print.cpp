@@ -37,8 +37,9 @@ struct Printer {
           stream << std::scientific;
         else if (print_options.precision)
           stream << std::fixed;
-        stream << std::setprecision(print_options.precision.value_or(6))
-               << Compute<T>(x.data<T>()[at]);
+        const auto value = Compute<T>(x.data<T>()[at]);
+        if (value != value) return std::string("nan");  // without a sign
+        stream << std::setprecision(print_options.precision.value_or(6)) << value;
         const std::string plain = stream.str();
         if (plain.find_first_not_of("-0123456789") == plain.npos) stream << '.';
       }

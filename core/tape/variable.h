@@ -474,6 +474,11 @@ std::array<Variable, n> VariableOps::split(int64_t size, int dim, Where where) c
 
 /// Prints the values in NumPy's format: brackets, six digits, long axes abbreviated.
 std::ostream& operator<<(std::ostream& out, const Variable& x);
+/// Also of a Tensor. A template, because other types convert to it.
+template <std::same_as<Tensor> T>
+std::ostream& operator<<(std::ostream& out, const T& x) {
+  return out << Variable(x);
+}
 struct PrintOptions {
   std::optional<int> precision = {};  // digits after the point; default: six significant digits
   int64_t threshold = 1000;           // tensors of more elements are abbreviated
