@@ -47,6 +47,12 @@ struct Factors {
     kernels::lu_solve(lu, pivots, transposed, x);
     return by_rows(x, b.shape());
   }
+  /// A^-T of matrices of this shape.
+  Variable inverse_transposed(const Shape& shape) const {
+    const int64_t n = lu.shape()[1];
+    const Variable identity = eye(n, n, {.dtype = lu.dtype(), .device = lu.device()});
+    return Variable(solve(expand(identity, shape).value(), /*transposed=*/true));
+  }
   Variable diagonal() const { return tapegrad::diagonal(Variable(lu), 0, 1, 2); }
   /// The sign of the permutation: 1, or -1 after an odd number of exchanges.
   Variable parity() const {
@@ -103,14 +109,15 @@ struct Inv {
 
 struct Det {
   static constexpr std::string_view kName = "linalg.det";
+  Factors factors{};
   SavedInput<0> x{};
   SavedOutput<> y{};
   auto saved() { return std::tie(x, y); }
 
-  Tensor forward(const Tensor& x) const {
+  Tensor forward(const Tensor& x) {
     require_square(kName, x);
     const NoGrad off;
-    const Factors factors(x);
+    factors = Factors(x);
     return reshape(prod(factors.diagonal(), 1) * factors.parity(), front_of(x.shape())).value();
   }
   // dA = dy times the cofactor matrix, which is y A^-T; for a singular A = U S V^T it is det(U)
@@ -124,17 +131,23 @@ struct Det {
     const Variable others = prod(where(own, 1.0, as_row(s)), -1);
     return matmul(u * as_factor(dy * sign) * as_row(others), vh);
   }
+  Tensor kernel_backward(const Tensor& dy) const {
+    const Variable y = this->y();
+    if (any(eq(y, 0)).item()) return backward(Variable(dy)).value();
+    return (factors.inverse_transposed(x.value().shape()) * as_factor(Variable(dy) * y)).value();
+  }
 };
 
 struct LogDet {
   static constexpr std::string_view kName = "linalg.slogdet";
+  Factors factors{};
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  std::vector<Tensor> forward(const Tensor& x) const {
+  std::vector<Tensor> forward(const Tensor& x) {
     require_square(kName, x);
     const NoGrad off;
-    const Factors factors(x);
+    factors = Factors(x);
     const Variable diagonal = factors.diagonal();
     const Shape front = front_of(x.shape());
     return {reshape(prod(sign(diagonal), 1) * factors.parity(), front).value(),
@@ -142,6 +155,11 @@ struct LogDet {
   }
   Variable backward(std::span<const Variable> dy) const {
     return dy[1].defined() ? as_factor(dy[1]) * mT(inv(x())) : Variable();
+  }
+  Tensor kernel_backward(std::span<const Tensor> dy) const {
+    if (!dy[1]) return {};
+    check_info(kName, factors.info, kSingular);
+    return (factors.inverse_transposed(x.value().shape()) * as_factor(Variable(dy[1]))).value();
   }
 };
 
