@@ -186,8 +186,8 @@ void cdist(const Tensor& x1, const Tensor& x2, double p, Tensor& y) {
   run(x1, x2, y);
 }
 
-constexpr int64_t kTaskRows = 16;   // rows of x1 in a task of the gradient
-constexpr int64_t kSome = 1 << 10;  // rows of x2 at a time, so that their weights stay in the cache
+constexpr int64_t kTaskRows = 16;        // rows of x1 in a task of the gradient
+constexpr int64_t kSome = 1 << 10;       // most rows of x2 at a time
 constexpr int64_t kStride = kSome + 16;  // of weights, which avoids lines of one cache set
 
 /// Weights [kTaskRows, kStride] of `count` pairs of each row: dy / y, or dy where y is 0 or
@@ -293,6 +293,8 @@ void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y,
   const int64_t n = x1.shape()[1], m = x2.shape()[1], k = x1.shape()[2];
   const int64_t parts = (n + kTaskRows - 1) / kTaskRows, padded = (k + kLane - 1) / kLane * kLane;
   const Tensor rows1 = whole_registers<V>(x1), rows2 = whole_registers<V>(x2);
+  // Whole sums of add_pulls(), of rows that stay in the second-level cache.
+  const int64_t some = std::clamp<int64_t>((1 << 16) / padded / kTerms * kTerms, kTerms, kSome);
   const int64_t of_weights = kTaskRows * kStride * int64_t(sizeof(V) / sizeof(float));
   PerThread memory(of_weights + kTaskRows * padded * int64_t(sizeof(double) / sizeof(float)));
 #pragma omp parallel for if (y.numel() * k > (1 << 16))
@@ -306,8 +308,8 @@ void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y,
       const int64_t* strides = pairs.strides().begin();
       return pairs.data<V>() + batch * strides[0] + first * strides[1] + j * strides[2];
     };
-    for (int64_t from = 0; from < m; from += kSome) {
-      const int64_t count = std::min(kSome, m - from);
+    for (int64_t from = 0; from < m; from += some) {
+      const int64_t count = std::min(some, m - from);
       weigh<kSigns>(at(dy, from), dy.strides().begin() + 1, at(y, from), y.strides().begin() + 1,
                     rows, count, weights);
       const V* b = rows2.data<V>() + (batch * m + from) * padded;
