@@ -94,7 +94,7 @@ requires requires(const D& parts) {
   parts.train;
   parts.test;
 }
-void random_split(const D&, const double (&)[N]) {
+auto random_split(const D&, const double (&)[N]) {
   static_assert(detail::kNever<D>,
                 "random_split(load_digits(), ...): the data are split already: const auto [train, "
                 "test] = load_digits(), or random_split(load_digits().train, {0.9, 0.1})");
