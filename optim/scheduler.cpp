@@ -1,6 +1,7 @@
 #include "optim/scheduler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -263,9 +264,10 @@ OneCycleLR::Values OneCycleLR::at(int64_t t) const {
   const double peak = o.pct_start * double(o.total_steps) - 1, end = double(o.total_steps) - 1;
   const Values low{initial, o.max_momentum}, high{o.max_lr, o.base_momentum};
   const Values last{final, o.max_momentum};
-  const std::vector<Phase> phases =
-      o.three_phase ? std::vector<Phase>{{peak, low, high}, {2 * peak, high, low}, {end, low, last}}
-                    : std::vector<Phase>{{peak, low, high}, {end, high, last}};
+  const Phase up{peak, low, high}, down{2 * peak, high, low};
+  const auto phases = o.three_phase
+                          ? std::array{up, down, Phase{end, low, last}}
+                          : std::array{up, Phase{end, high, last}, Phase{end, last, last}};
   const double step = std::min(double(t), end);
   double start = 0;
   for (const auto& [stop, from, to] : phases) {

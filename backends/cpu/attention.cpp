@@ -289,7 +289,7 @@ Tensor wide_like(const Tensor& y) { return y ? Tensor::empty(y.shape(), f32) : y
 struct AttentionBlocks {
   static constexpr std::string_view kName = "blocks";
   /// Many short sequences are faster by ops, whose products take all heads at once: 4 times for 5
-  /// queries and keys, 1.7 times for 21, equal from 32 on.
+  /// queries and keys, 1.7 times for 21; from 32 on the difference is small (docs/performance.md).
   static bool accepts(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, bool, double,
                       double, RandomState, const Tensor&, const Tensor&) {
     const Sizes s(q, v);

@@ -186,15 +186,14 @@ void cdist(const Tensor& x1, const Tensor& x2, double p, Tensor& y) {
   run(x1, x2, y);
 }
 
-constexpr int64_t kTaskRows = 16;        // rows of x1 in a task of the gradient
-constexpr int64_t kSome = 1 << 10;       // most rows of x2 at a time
-constexpr int64_t kStride = kSome + 16;  // of weights, which avoids lines of one cache set
+constexpr int64_t kTaskRows = 16;   // rows of x1 in a task of the gradient
+constexpr int64_t kSome = 1 << 10;  // most rows of x2 at a time
 
-/// Weights [kTaskRows, kStride] of `count` pairs of each row: dy / y, or dy where y is 0 or
+/// Weights [kTaskRows, stride] of `count` pairs of each row: dy / y, or dy where y is 0 or
 /// `signs`. slopes and lengths are at the first pair; `strides` are those of rows and of pairs.
 template <bool kSigns, typename V>
 void weigh(const V* slopes, const int64_t* slope_strides, const V* lengths,
-           const int64_t* length_strides, int64_t rows, int64_t count, V* weights) {
+           const int64_t* length_strides, int64_t rows, int64_t count, V* weights, int64_t stride) {
   using B = Batch<V>;
   constexpr int64_t kLane = kLanes<V>;
   const auto weight = [](const auto& slope, const auto& length) {
@@ -211,8 +210,8 @@ void weigh(const V* slopes, const int64_t* slope_strides, const V* lengths,
       int64_t j = 0;
       for (; j + kLane <= count; j += kLane)
         weight(B::load_unaligned(slope + j), B::load_unaligned(length + j))
-            .store_unaligned(weights + r * kStride + j);
-      for (; j < count; ++j) weights[r * kStride + j] = weight(slope[j], length[j]);
+            .store_unaligned(weights + r * stride + j);
+      for (; j < count; ++j) weights[r * stride + j] = weight(slope[j], length[j]);
     }
     return;
   }
@@ -229,7 +228,7 @@ void weigh(const V* slopes, const int64_t* slope_strides, const V* lengths,
       for (int64_t r = 0; r < rows; ++r)
         some[r] = weight(slope[r * slope_strides[0]], length[r * length_strides[0]]);
     }
-    for (int64_t r = 0; r < rows; ++r) weights[r * kStride + j] = some[r];
+    for (int64_t r = 0; r < rows; ++r) weights[r * stride + j] = some[r];
   }
 }
 
@@ -295,7 +294,10 @@ void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y,
   const Tensor rows1 = whole_registers<V>(x1), rows2 = whole_registers<V>(x2);
   // Whole sums of add_pulls(), of rows that stay in the second-level cache.
   const int64_t some = std::clamp<int64_t>((1 << 16) / padded / kTerms * kTerms, kTerms, kSome);
-  const int64_t of_weights = kTaskRows * kStride * int64_t(sizeof(V) / sizeof(float));
+  // Not a multiple of 4 KB, which would put all rows into one set of the cache.
+  int64_t stride = std::min(some, (m + 15) / 16 * 16);
+  if (stride % 512 == 0) stride += 16;
+  const int64_t of_weights = kTaskRows * stride * int64_t(sizeof(V) / sizeof(float));
   PerThread memory(of_weights + kTaskRows * padded * int64_t(sizeof(double) / sizeof(float)));
 #pragma omp parallel for if (y.numel() * k > (1 << 16))
   for (int64_t task = 0; task < x1.shape()[0] * parts; ++task) {
@@ -311,7 +313,7 @@ void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y,
     for (int64_t from = 0; from < m; from += some) {
       const int64_t count = std::min(some, m - from);
       weigh<kSigns>(at(dy, from), dy.strides().begin() + 1, at(y, from), y.strides().begin() + 1,
-                    rows, count, weights);
+                    rows, count, weights, stride);
       const V* b = rows2.data<V>() + (batch * m + from) * padded;
       for (int64_t column = 0; column < padded;) {
         const bool is_wide = column + 2 * kLane <= padded;
@@ -321,7 +323,7 @@ void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y,
           for (int64_t r = 0; r < kRows; ++r) {  // the last row may be computed several times
             const int64_t i = std::min(row + r, rows - 1);
             a[r] = rows1.data<V>() + (batch * n + first + i) * padded + column;
-            own[r] = weights + i * kStride;
+            own[r] = weights + i * stride;
             into[r] = totals + (row + r) * padded + column;
           }
           (is_wide ? add_pulls<kSigns, 2, V> : add_pulls<kSigns, 1, V>)(a, own, b + column, padded,

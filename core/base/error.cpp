@@ -35,7 +35,7 @@ static bool is_shown(Where where) {
   const auto is_in = [&](const char* part) {
     return std::strstr(where.file_name(), part) != nullptr;
   };
-  return is_of_user(where) && !is_in("/include/tapegrad/") && !is_in("/bits/");
+  return is_of_user(where) && !is_in("/include/tapegrad/") && !is_in("/include/c++/");
 }
 
 void locate(Error& error, Where where) {
