@@ -1,5 +1,6 @@
 // layer_norm over the rows of x [rows, n].
 #include <cmath>
+#include <utility>
 
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/independent_rows.h"
@@ -70,51 +71,66 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
   });
 }
 
+/// Sums over rows, or null if not wanted.
+template <typename V>
+struct RowSums {
+  V *weight = nullptr, *bias = nullptr;
+};
+
 /// Gradient of one row: dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * weight.
-/// Adds dy to dbias and dy * x_hat to dweight unless these are null.
-template <typename T>
-void row_backward(const T* x, const T* dy, int64_t n, Compute<T> mean, Compute<T> invstd,
-                  const Compute<T>* weight, T* dx, double* dweight, double* dbias) {
-  using V = Compute<T>;
-  alignas(64) V x_buffer[kBlock], dy_buffer[kBlock], x_hat[kBlock], g[kBlock];
-  const auto load = [&](int64_t i, int64_t count) {  // computes x_hat and returns dy
-    const V* xs = load_values(x + i, 1, count, x_buffer);
-    for (int64_t j = 0; j < count; ++j) x_hat[j] = (xs[j] - mean) * invstd;
-    return load_values(dy + i, 1, count, dy_buffer);
-  };
+/// Adds dy to sums.bias and dy * x_hat to sums.weight. `kAll`: dx and both sums are wanted.
+template <bool kAll, typename T, typename V = Compute<T>>
+void row_backward(const T* x, const T* dy, int64_t n, V mean, V invstd, const V* weight, T* dx,
+                  RowSums<V> sums) {
+  using B = xsimd::batch<V>;
+  constexpr int64_t kLane = int64_t(B::size);
   double sum = 0, product = 0;
-  for (int64_t i = 0; i < n; i += kBlock) {
-    const int64_t count = std::min(kBlock, n - i);
-    const V* dys = load(i, count);
-    if (dbias != nullptr)
-      for (int64_t j = 0; j < count; ++j) dbias[i + j] += double(dys[j]);
-    if (dweight != nullptr)
-      for (int64_t j = 0; j < count; ++j) dweight[i + j] += double(dys[j] * x_hat[j]);
-    if (dx == nullptr) continue;
-    for (int64_t j = 0; j < count; ++j) {
-      g[j] = dys[j] * weight[i + j];
-      x_hat[j] *= g[j];
-    }
-    sum += reduce_block(SumOf<V>{}, g, count);
-    product += reduce_block(SumOf<V>{}, x_hat, count);
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t end = std::min(first + kBlock, n);
+    // The part of each element in the sums, for a register or one number.
+    const auto visit = [&](const auto& x_now, const auto& dy_now, const auto& factor, auto& g_sum,
+                           auto& product_sum, const auto& add, int64_t i) {
+      const auto x_hat = (x_now - mean) * invstd;
+      if (kAll || sums.bias != nullptr) add(sums.bias + i, dy_now);
+      if (kAll || sums.weight != nullptr) add(sums.weight + i, dy_now * x_hat);
+      const auto g = dy_now * factor;
+      g_sum += g;
+      product_sum += g * x_hat;
+    };
+    B g_sums(V(0)), products(V(0));
+    V g_rest = 0, product_rest = 0;
+    int64_t i = first;
+    for (; i + kLane <= end; i += kLane)
+      visit(
+          load_batch(x + i), load_batch(dy + i), B::load_unaligned(weight + i), g_sums, products,
+          [](V* to, B value) { (B::load_unaligned(to) + value).store_unaligned(to); }, i);
+    for (; i < end; ++i)
+      visit(
+          Compute<T>(x[i]), Compute<T>(dy[i]), weight[i], g_rest, product_rest,
+          [](V* to, V value) { *to += value; }, i);
+    sum += double(xsimd::hadd(g_sums) + g_rest);
+    product += double(xsimd::hadd(products) + product_rest);
   }
-  if (dx == nullptr) return;
+  if (!kAll && dx == nullptr) return;
   const V shift = V(sum / double(n)), slope = V(product / double(n));
-  for (int64_t i = 0; i < n; i += kBlock) {
-    const int64_t count = std::min(kBlock, n - i);
-    const V* dys = load(i, count);
-    V* results = place_values(dx + i, g);
-    for (int64_t j = 0; j < count; ++j)
-      results[j] = invstd * (dys[j] * weight[i + j] - shift - x_hat[j] * slope);
-    store_values(results, count, dx + i);
-  }
+  const auto gradient = [&](const auto& x_now, const auto& dy_now, const auto& factor) {
+    return invstd * (dy_now * factor - shift - (x_now - mean) * invstd * slope);
+  };
+  int64_t i = 0;
+  for (; i + kLane <= n; i += kLane)
+    store_batch(dx + i,
+                gradient(load_batch(x + i), load_batch(dy + i), B::load_unaligned(weight + i)));
+  for (; i < n; ++i) dx[i] = convert<T>(gradient(Compute<T>(x[i]), Compute<T>(dy[i]), weight[i]));
 }
 
 /// The gradients of some rows of one call. The number of pieces depends on the size only; each
-/// piece has its own sums, which are added in order.
+/// piece has its own sums, which are added in order. A piece adds kGroup rows in the compute type,
+/// and their sums in double.
 template <typename T>
 class Gradient {
   using V = Compute<T>;
+  static constexpr bool kGrouped = !std::is_same_v<V, double>;
+  static constexpr int64_t kGroup = 8;
 
  public:
   static int64_t pieces_of(int64_t rows, int64_t n) {
@@ -123,9 +139,10 @@ class Gradient {
   static int64_t start_of(int64_t piece, int64_t rows, int64_t n) {
     return piece * rows / pieces_of(rows, n);
   }
-  /// The number of sums.
+  /// The number of doubles for sums: those of all pieces, and behind them those of groups.
   static int64_t sums_of(int64_t rows, int64_t n, const Tensor& dweight, const Tensor& dbias) {
-    return pieces_of(rows, n) * n * (int64_t(bool(dweight)) + int64_t(bool(dbias)));
+    const int64_t sums = pieces_of(rows, n) * n * (int64_t(bool(dweight)) + int64_t(bool(dbias)));
+    return kGrouped ? sums + (sums + 1) / 2 : sums;
   }
 
   Gradient(const Tensor& x, const Tensor& dy, const Tensor& mean, const Tensor& invstd,
@@ -140,13 +157,26 @@ class Gradient {
         has_weight_(dweight),
         has_bias_(dbias) {}
 
-  /// Computes a row and adds it to the sums of a piece.
-  void run(int64_t row, int64_t piece, double* sums) const {
-    sums += piece * n_ * (int64_t(has_weight_) + int64_t(has_bias_));
-    double* bias_sums = has_bias_ ? sums + (has_weight_ ? n_ : 0) : nullptr;
-    row_backward(x_ + row * n_, dy_ + row * n_, n_, mean_[row], invstd_[row], scale_.data(),
-                 dx_ != nullptr ? dx_ + row * n_ : nullptr, has_weight_ ? sums : nullptr,
-                 bias_sums);
+  /// Computes rows [first, last) of an operand of which they are rows `offset + first` and so on of
+  /// `all`, and adds them to the sums.
+  void run(int64_t offset, int64_t first, int64_t last, int64_t all, double* sums) const {
+    const int64_t pieces = pieces_of(all, n_), width = n_ * (int64_t(has_weight_) + has_bias_);
+    for (int64_t row = first; row < last;) {
+      const int64_t piece = ((offset + row + 1) * pieces - 1) / all;
+      const int64_t start = start_of(piece, all, n_) - offset;
+      const int64_t end = start_of(piece + 1, all, n_) - offset;
+      double* total = sums + piece * width;
+      V* group;
+      if constexpr (kGrouped)
+        group = reinterpret_cast<V*>(sums + pieces * width) + piece * width;
+      else
+        group = total;
+      for (; row < std::min(last, end); ++row) {
+        run_row(row, group);
+        if (kGrouped && ((row - start) % kGroup == kGroup - 1 || row + 1 == end))
+          for (int64_t j = 0; j < width; ++j) total[j] += double(std::exchange(group[j], V(0)));
+      }
+    }
   }
 
   static void add_up(const double* sums, int64_t rows, int64_t n, Tensor& dweight, Tensor& dbias) {
@@ -164,6 +194,18 @@ class Gradient {
   }
 
  private:
+  void run_row(int64_t row, V* sums) const {
+    const T *x = x_ + row * n_, *dy = dy_ + row * n_;
+    T* dx = dx_ != nullptr ? dx_ + row * n_ : nullptr;
+    const V mean = mean_[row], invstd = invstd_[row];
+    const RowSums<V> into{has_weight_ ? sums : nullptr,
+                          has_bias_ ? sums + (has_weight_ ? n_ : 0) : nullptr};
+    if (dx != nullptr && has_weight_ && has_bias_)
+      row_backward<true>(x, dy, n_, mean, invstd, scale_.data(), dx, into);
+    else
+      row_backward<false>(x, dy, n_, mean, invstd, scale_.data(), dx, into);
+  }
+
   int64_t n_;
   Numbers<T> scale_;
   const T *x_, *dy_;
@@ -183,9 +225,8 @@ void layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean,
     const Rows gradient(x, dy, mean, invstd, weight, dx, dweight, dbias);
     const int64_t pieces = Rows::pieces_of(rows, n);
     share_tasks(pieces, x.numel() > kParallel, [&](int64_t piece) {
-      const int64_t end = Rows::start_of(piece + 1, rows, n);
-      for (int64_t row = Rows::start_of(piece, rows, n); row < end; ++row)
-        gradient.run(row, piece, sums.data());
+      gradient.run(0, Rows::start_of(piece, rows, n), Rows::start_of(piece + 1, rows, n), rows,
+                   sums.data());
     });
   }
   Rows::add_up(sums.data(), rows, n, dweight, dbias);
@@ -215,11 +256,8 @@ constinit const RowFunctions<const Tensor&, const Tensor&, const Tensor&, const 
                const Tensor& invstd, const Tensor& weight, Tensor& dx, Tensor& dweight,
                Tensor& dbias) {
               const Gradient<T> gradient(x, dy, mean, invstd, weight, dx, dweight, dbias);
-              const int64_t pieces = Gradient<T>::pieces_of(block.all, x.shape()[1]);
-              for (int64_t row = 0; row < block.count; ++row) {
-                const int64_t piece = ((block.first + row + 1) * pieces - 1) / block.all;
-                gradient.run(row, piece, reinterpret_cast<double*>(block.sums));
-              }
+              gradient.run(block.first, 0, block.count, block.all,
+                           reinterpret_cast<double*>(block.sums));
             },
         .finish =
             [](const std::byte* sums, const Tensor& x, const Tensor&, const Tensor&, const Tensor&,

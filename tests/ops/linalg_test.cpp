@@ -232,6 +232,31 @@ TEST(Linalg, LargeMatricesAndLargeBatches) {
   }
 }
 
+// Triangles below and above the sizes that are solved in registers, beside numbers of columns that
+// fill these and that do not.
+TEST(Linalg, TrianglesOfEverySize) {
+  manual_seed(9);
+  for (const DType dtype : {f32, f64})
+    for (const int64_t n : {1, 7, 8, 9, 31, 32, 33, 65, 100})
+      for (const int64_t columns : {1, 3, 4, 5, 16, 31, 33, 70})
+        for (const bool upper : {false, true})
+          for (const bool unit : {false, true}) {
+            const TensorOptions options{.dtype = dtype};
+            const Variable some = randn({n, n}, options) * (0.5 / std::sqrt(double(n)));
+            const Variable t = (upper ? triu(some, 1) : tril(some, -1)) +
+                               diag_embed(rand({n}, options) + (unit ? 5.0 : 1.0));
+            const Variable applied = unit ? t - diag_embed(diagonal(t)) + eye(n, {}, options) : t;
+            const Variable b = randn({n, columns}, options);
+            const Variable x = linalg::solve_triangular(t, b, upper, true, unit);
+            const Variable y = linalg::solve_triangular(t, b.t().contiguous(), upper, false, unit);
+            const double allowed = 64 * double(n) * (dtype == f32 ? 0x1p-23 : 0x1p-52);
+            ASSERT_LT(largest_difference(matmul(applied, x), b), allowed)
+                << n << ' ' << columns << ' ' << upper << unit << ' ' << dtype;
+            ASSERT_LT(largest_difference(matmul(y, applied), b.t()), allowed)
+                << n << ' ' << columns << ' ' << upper << unit << ' ' << dtype;
+          }
+}
+
 TEST(Linalg, ABatchGivesWhatItsMatricesGive) {
   manual_seed(8);
   const Variable x = randn({37, 6, 6}, {.dtype = f64});

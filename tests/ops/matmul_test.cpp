@@ -413,8 +413,18 @@ TEST(Linear, ManyThreadsMayUseTheSameLayers) {
 // Batches of small products, as rows and as columns of their operands, with and without repeated
 // matrices, and on several threads.
 TEST(Matmul, ExactForBatchesOfTinyProducts) {
-  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{
-           {16, 8, 1}, {1, 8, 16}, {3, 3, 3}, {1, 21, 1}, {2, 9, 35}, {5, 1, 17}, {16, 16, 16}})
+  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{16, 8, 1},
+                                                                   {1, 8, 16},
+                                                                   {3, 3, 3},
+                                                                   {1, 21, 1},
+                                                                   {2, 9, 35},
+                                                                   {5, 1, 17},
+                                                                   {16, 16, 16},
+                                                                   {31, 40, 33},
+                                                                   {9, 60, 8},
+                                                                   {1, 20, 70},
+                                                                   {30, 70, 50},
+                                                                   {8, 5, 15}})
     for (const DType dtype : {f32, f64, f16})
       for (int layout = 0; layout < 16; ++layout) {
         const auto operand = [&](int64_t rows, int64_t columns, bool turned, bool repeated,

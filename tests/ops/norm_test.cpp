@@ -245,6 +245,29 @@ TEST(LayerNorm, AgreesWithItsDefinition) {
   }
 }
 
+/// Gradients of rows that fill registers and that do not, with each combination of operands.
+TEST(LayerNorm, GradientsOfFloats) {
+  for (const auto& [rows, n] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 1}, {7, 5}, {100, 16}, {3000, 33}, {50, 1030}, {2000, 64}})
+    for (const int wanted : {1, 2, 3, 4, 5, 6, 7}) {
+      const auto gradients = [&](DType dtype) {
+        const Variable x = wave({rows, n}).to(dtype).detach().requires_grad_(wanted & 1);
+        const Variable w = (wave({n}) + 2.0).to(dtype).detach().requires_grad_(wanted & 2);
+        const Variable b = wave({n}).to(dtype).detach().requires_grad_(wanted & 4);
+        const Variable seed = (wave({rows, n}) * wave({rows, n}) + 0.1).to(dtype);
+        sum(layer_norm(x, {n}, w, b, 0.1) * seed).backward();
+        std::vector<Variable> all;
+        for (const Variable& v : {x, w, b})
+          if (v.requires_grad()) all.push_back(v.grad().to(f64));
+        return all;
+      };
+      const std::vector<Variable> of_floats = gradients(f32), exact = gradients(f64);
+      for (size_t i = 0; i < exact.size(); ++i)
+        expect_near(values(of_floats[i]), values(exact[i]),
+                    2e-5 * std::max(1.0, max(abs(exact[i])).item()));
+    }
+}
+
 void expect_normalised_floats(const Variable& x, double offset) {
   const int64_t n = x.shape()[1];
   const TensorOptions wide{.dtype = f64};

@@ -5,15 +5,18 @@
 #include <utility>
 
 #include "backends/cpu/tools/matrices.h"
+#include "backends/cpu/tools/product.h"
 #include "backends/cpu/tools/share.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kMostMultiplications = 4096;      // per product
-constexpr int64_t kFewestForTiles = 2;              // rows or columns
-constexpr int kTile = 16;                           // columns
-constexpr int64_t kSerialBatch = int64_t(1) << 15;  // fewer multiplications need one thread only
+constexpr int64_t kMostMultiplications = 4096;       // per product of few columns
+constexpr int64_t kFewestColumns = 8;                // of a product by whole registers
+constexpr int64_t kMostOfFloats = int64_t(1) << 17;  // multiplications; oneDNN is faster for more
+constexpr int64_t kFewestForTiles = 2;               // rows or columns
+constexpr int kTile = 16;                            // columns
+constexpr int64_t kSerialBatch = int64_t(1) << 15;   // fewer multiplications need one thread only
 
 /// c = a b for the kColumns columns of b, whose elements of a row are neighbours.
 template <typename T, int kColumns>
@@ -65,6 +68,7 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c) {
     std::swap(a, b);
     a = transposed(a), b = transposed(b);
   }
+  if (n >= kFewestColumns) return multiply_in_cache(m, n, k, a, b, c, ldc, Update::kStore);
   T rows[kMostMultiplications];
   if (b.column != 1 && n > 1) {
     for (int64_t l = 0; l < k; ++l)
@@ -119,8 +123,12 @@ void multiply_all(const Tensor& a, const Tensor& b, Tensor& y) {
 
 bool MatmulTiny::accepts(const Tensor&, const Tensor& b, const Tensor& y) {
   const int r = y.rank();
-  const int64_t matrix = y.shape()[r - 2] * y.shape()[r - 1], k = b.shape()[r - 2];
-  return y.numel() > matrix && k > 0 && matrix * k <= kMostMultiplications;
+  const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = b.shape()[r - 2];
+  if (k == 0 || y.numel() <= m * n) return false;
+  if (m * n * k <= kMostMultiplications) return true;
+  if (n < kFewestColumns) return false;
+  return y.dtype() == f64 ? fits_into_cache<double>(m, n, k)
+                          : m * n * k <= kMostOfFloats && fits_into_cache<float>(m, n, k);
 }
 void MatmulTiny::run(TypeTag<float>, const Tensor& a, const Tensor& b, Tensor& y) {
   multiply_all<float>(a, b, y);

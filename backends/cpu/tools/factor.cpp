@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/cpu/tools/functions.h"
+#include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/share.h"
+#include "backends/cpu/tools/transpose.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -12,9 +15,10 @@ namespace {
 #pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
 #endif
 
-constexpr int64_t kSmall = 32;          // triangles that are solved by columns
-constexpr int64_t kNarrow = 8;          // columns that are factored one by one
-constexpr int64_t kParallel = 1 << 14;  // elements that justify a second thread
+constexpr int64_t kSmall = 32;           // triangles that are solved by columns
+constexpr int64_t kFewestForStrips = 4;  // columns that are solved by vectors
+constexpr int64_t kNarrow = 8;           // columns that are factored one by one
+constexpr int64_t kParallel = 1 << 14;   // elements that justify a second thread
 
 /// c -= a b
 template <typename T>
@@ -60,6 +64,99 @@ void solve_small(Triangular form, int64_t n, int64_t columns, Block<T> t, Block<
   constexpr int64_t kColumns = 128;
   share_tasks((columns + kColumns - 1) / kColumns, n * columns > kParallel,
               [&](int64_t i) { eliminate(i * kColumns, std::min(columns, (i + 1) * kColumns)); });
+}
+
+/// A triangle of at most kSmall rows in the order of elimination: row and column i of the matrix
+/// are those at index(i), and the element (i, k) for k < i is -factors[i][k].
+template <typename T>
+struct Elimination {
+  Elimination(Triangular form, int64_t n, Block<T> t)
+      : is_upper(form.upper), is_unit(form.unit), n(n) {
+    for (int64_t i = 0; i < n; ++i) {
+      diagonal[i] = t.at(index(i), index(i));
+      for (int64_t k = 0; k < i; ++k) factors[i][k] = -t.at(index(i), index(k));
+    }
+  }
+  int64_t index(int64_t i) const { return is_upper ? n - 1 - i : i; }
+
+  bool is_upper, is_unit;
+  int64_t n;
+  alignas(64) T factors[kSmall][kSmall];
+  T diagonal[kSmall];
+};
+
+constexpr int kRowsTogether = XSIMD_WITH_AVX512F ? 8 : 4;  // that are solved in registers
+constexpr int kVectors = 2;                                // registers of a row
+
+/// Solves rows [first, first + kRows) of kVectors registers; rows before them are solved.
+template <typename T, int kRows>
+void solve_lanes(const Elimination<T>& t, int64_t first, Block<T> b) {
+  using B = Batch<T>;
+  constexpr int64_t kLane = kLanes<T>;
+  B x[kRows][kVectors];
+  unrolled<kRows>([&](auto i) {
+    const T* from = &b.at(t.index(first + i()), 0);
+    unrolled<kVectors>([&](auto v) { x[i()][v()] = B::load_unaligned(from + v() * kLane); });
+  });
+  for (int64_t k = 0; k < first; ++k) {
+    const T* from = &b.at(t.index(k), 0);
+    B known[kVectors];
+    unrolled<kVectors>([&](auto v) { known[v()] = B::load_unaligned(from + v() * kLane); });
+    unrolled<kRows>([&](auto i) {
+      const B factor(t.factors[first + i()][k]);
+      unrolled<kVectors>(
+          [&](auto v) { x[i()][v()] = functions::fused(factor, known[v()], x[i()][v()]); });
+    });
+  }
+  unrolled<kRows>([&](auto k) {
+    T* to = &b.at(t.index(first + k()), 0);
+    unrolled<kVectors>([&](auto v) {
+      if (!t.is_unit) x[k()][v()] /= B(t.diagonal[first + k()]);
+      x[k()][v()].store_unaligned(to + v() * kLane);
+    });
+    unrolled<kRows>([&](auto i) {
+      if constexpr (i() > k()) {
+        const B factor(t.factors[first + i()][first + k()]);
+        unrolled<kVectors>(
+            [&](auto v) { x[i()][v()] = functions::fused(factor, x[k()][v()], x[i()][v()]); });
+      }
+    });
+  });
+}
+
+/// Solves for as many columns as kVectors registers have lanes; rows are contiguous.
+template <typename T>
+void solve_strip(const Elimination<T>& t, Block<T> b) {
+  int64_t i = 0;
+  for (; i + kRowsTogether <= t.n; i += kRowsTogether) solve_lanes<T, kRowsTogether>(t, i, b);
+  [&]<int... kRows>(std::integer_sequence<int, kRows...>) {
+    ((t.n - i == kRows + 1 ? solve_lanes<T, kRows + 1>(t, i, b) : void()), ...);
+  }
+  (std::make_integer_sequence<int, kRowsTogether - 1>());
+}
+
+/// Solves for a strip of columns after another.
+template <typename T>
+void solve_strips(Triangular form, int64_t n, int64_t columns, Block<T> t, Block<T> b) {
+  constexpr int64_t kWidth = kVectors * kLanes<T>;
+  const Elimination<T> elimination(form, n, t);
+  share_tasks((columns + kWidth - 1) / kWidth, n * columns > kParallel, [&](int64_t strip) {
+    const Block<T> here = b.from(0, strip * kWidth);
+    const int64_t count = std::min(kWidth, columns - strip * kWidth);
+    if (count == kWidth && b.column == 1) return solve_strip(elimination, here);
+    alignas(64) T copy[kSmall * kWidth] = {};
+    const Block<T> rows{copy, kWidth, 1};
+    const bool by_columns = b.row == 1;
+    if (by_columns)
+      copy_transposed(count, n, here.data, here.column, copy, kWidth);
+    else
+      for (int64_t i = 0; i < n; ++i) std::copy_n(&here.at(i, 0), count, &rows.at(i, 0));
+    solve_strip(elimination, rows);
+    if (by_columns)
+      copy_transposed(n, count, copy, kWidth, here.data, here.column);
+    else
+      for (int64_t i = 0; i < n; ++i) std::copy_n(&rows.at(i, 0), count, &here.at(i, 0));
+  });
 }
 
 /// Computes the lower triangle of c -= a a^T.
@@ -147,7 +244,8 @@ int64_t factor_small(int64_t n, Block<T> a, int* pivots) {
 
 template <typename T>
 void solve_triangle(Triangular form, int64_t n, int64_t columns, Block<T> t, Block<T> b) {
-  if (n <= kSmall) return solve_small(form, n, columns, t, b);
+  if (n <= kSmall && columns < kFewestForStrips) return solve_small(form, n, columns, t, b);
+  if (n <= kSmall) return solve_strips(form, n, columns, t, b);
   const int64_t half = n / 2, rest = n - half;
   if (form.upper) {
     solve_triangle(form, rest, columns, t.from(half, half), b.from(half, 0));

@@ -2,7 +2,7 @@
 // tile) and one panel of b (columns of the tile) pass by. Panels are packed: the elements of a
 // panel that belong to one index of the sum are contiguous. The panels of a are packed once for all
 // threads. Each thread packs a block of b that stays in its second-level cache, and multiplies it
-// by every panel of a.
+// by every panel of a. Operands that fit into the first-level cache are not packed.
 #include "backends/cpu/tools/product.h"
 
 #include <algorithm>
@@ -21,11 +21,14 @@ namespace {
 // Accumulators of a tile, its columns of b and one element of a fill the registers.
 constexpr int kMaxRows = XSIMD_WITH_AVX512F ? 14 : 6;
 constexpr int kVectors = 2;
-constexpr int64_t kDepth = 256;                        // products summed before c is updated
-constexpr int64_t kBlockBytes = 512 * 1024;            // of a packed block of b
-constexpr int64_t kPackedElements = int64_t(1) << 22;  // of a, at a time
-constexpr int64_t kFewTasks = 8, kLongSum = 2048;      // sums longer than that are split
-constexpr double kFewestForThreads = 1 << 16;          // multiply-adds
+constexpr int kMaxUnpackedRows = XSIMD_WITH_AVX512F ? 8 : 4;  // whose addresses fit into registers
+constexpr int64_t kDepth = 256;                               // products summed before c is updated
+constexpr int64_t kBlockBytes = 512 * 1024;                   // of a packed block of b
+constexpr int64_t kPackedElements = int64_t(1) << 22;         // of a, at a time
+constexpr int64_t kFewTasks = 8, kLongSum = 2048;             // sums longer than that are split
+constexpr double kFewestForThreads = 1 << 16;                 // multiply-adds
+constexpr int64_t kCacheBytes = 32 * 1024;                    // of b, if it is not packed in panels
+constexpr double kMostInCache = 1 << 18;                      // multiply-adds
 
 template <typename T>
 inline constexpr int64_t kTileColumns = kVectors* kLanes<T>;
@@ -49,56 +52,94 @@ V updated(Update update, V before, V sum) {
 }
 
 /// Updates c by a b for one tile of kRows rows and `columns` columns; only kRegisters registers of
-/// each row of b are used.
+/// each row of b are used. Rows of a are `row` apart, its columns `column`, rows of b `step`. The
+/// last row of b is at `last`.
 template <typename T, int kRows, int kRegisters>
-void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int64_t columns,
-                   Update update) {
+[[gnu::always_inline]] inline void multiply_tile(int64_t depth, const T* a, auto row, auto column,
+                                                 const T* b, auto step, const T* last, T* c,
+                                                 int64_t ldc, int64_t columns, Update update) {
   using B = Batch<T>;
+  constexpr int64_t kLane = kLanes<T>;
   B sums[kRows][kRegisters];
   unrolled<kRows>([&](auto i) { unrolled<kRegisters>([&](auto v) { sums[i()][v()] = B(T(0)); }); });
-  for (int64_t l = 0; l < depth; ++l, a += kRows, b += kTileColumns<T>) {
-    B row[kRegisters];
-    unrolled<kRegisters>([&](auto v) { row[v()] = B::load_unaligned(b + v() * kLanes<T>); });
+  const auto add = [&](const T* from) __attribute__((always_inline)) {
+    B values[kRegisters];
+    unrolled<kRegisters>([&](auto v) { values[v()] = B::load_unaligned(from + v() * kLane); });
     unrolled<kRows>([&](auto i) {
-      const B factor(a[i()]);
+      const B factor(a[i() * row]);
       unrolled<kRegisters>(
-          [&](auto v) { sums[i()][v()] = multiply_add(factor, row[v()], sums[i()][v()]); });
+          [&](auto v) { sums[i()][v()] = multiply_add(factor, values[v()], sums[i()][v()]); });
     });
-  }
-  if (columns == kRegisters * kLanes<T>) {
-    unrolled<kRows>([&](auto i) {
-      unrolled<kRegisters>([&](auto v) {
-        T* to = c + i() * ldc + v() * kLanes<T>;
-        B sum = sums[i()][v()];
-        if (update != Update::kStore) sum = updated(update, B::load_unaligned(to), sum);
-        sum.store_unaligned(to);
-      });
-    });
-    return;
-  }
-  alignas(64) T lanes[kRows][kRegisters * kLanes<T>];
+  };
+  for (int64_t l = 1; l < depth; ++l, a += column, b += step) add(b);
+  add(last);
+
+  const auto store = [&](T* to, B sum) {
+    if (update != Update::kStore) sum = updated(update, B::load_unaligned(to), sum);
+    sum.store_unaligned(to);
+  };
+  const auto store_first = [&](T* to, int64_t count, B sum) {
+    if (update != Update::kStore) sum = updated(update, load_some(to, count), sum);
+    store_some(to, count, sum);
+  };
+  const int64_t rest = columns - (kRegisters - 1) * kLane;
   unrolled<kRows>([&](auto i) {
-    unrolled<kRegisters>(
-        [&](auto v) { sums[i()][v()].store_aligned(lanes[i()] + v() * kLanes<T>); });
+    T* to = c + i() * ldc;
+    unrolled<kRegisters - 1>([&](auto v) { store(to + v() * kLane, sums[i()][v()]); });
+    T* end = to + (kRegisters - 1) * kLane;
+    if (rest == kLane)
+      store(end, sums[i()][kRegisters - 1]);
+    else
+      store_first(end, rest, sums[i()][kRegisters - 1]);
   });
-  for (int i = 0; i < kRows; ++i)
-    for (int64_t j = 0; j < columns; ++j)
-      c[i * ldc + j] =
-          update == Update::kStore ? lanes[i][j] : updated(update, c[i * ldc + j], lanes[i][j]);
+}
+
+template <int64_t kValue>
+using Constant = std::integral_constant<int64_t, kValue>;
+
+/// multiply_tile() for packed panels of a and b.
+template <typename T, int kRows, int kRegisters>
+void multiply_packed(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int64_t columns,
+                     Update update) {
+  constexpr Constant<kTileColumns<T>> kStep;
+  multiply_tile<T, kRows, kRegisters>(depth, a, Constant<1>(), Constant<kRows>(), b, kStep,
+                                      b + (depth - 1) * kStep(), c, ldc, columns, update);
+}
+/// multiply_tile() for rows of a with any strides.
+template <typename T, int kRows, int kRegisters>
+void multiply_unpacked(int64_t depth, Matrix<T> a, const T* b, int64_t step, const T* last, T* c,
+                       int64_t ldc, int64_t columns, Update update) {
+  multiply_tile<T, kRows, kRegisters>(depth, a.data, a.row, a.column, b, step, last, c, ldc,
+                                      columns, update);
 }
 
 template <typename T>
-using Tile = void (*)(int64_t, const T*, const T*, T*, int64_t, int64_t, Update);
-
-/// The function for tiles of `rows` rows and up to kTileColumns columns.
+using PackedTile = void (*)(int64_t, const T*, const T*, T*, int64_t, int64_t, Update);
 template <typename T>
-Tile<T> tile_of(int64_t rows, int64_t columns) {
+using UnpackedTile = void (*)(int64_t, Matrix<T>, const T*, int64_t, const T*, T*, int64_t, int64_t,
+                              Update);
+
+/// The function for packed tiles of `rows` rows and up to kTileColumns columns.
+template <typename T>
+PackedTile<T> packed_tile_of(int64_t rows, int64_t columns) {
   return [=]<int... I>(std::integer_sequence<int, I...>) {
-    static constexpr Tile<T> kNarrow[] = {multiply_tile<T, I + 1, 1>...};
-    static constexpr Tile<T> kWide[] = {multiply_tile<T, I + 1, 2>...};
+    static constexpr PackedTile<T> kNarrow[] = {multiply_packed<T, I + 1, 1>...};
+    static constexpr PackedTile<T> kWide[] = {multiply_packed<T, I + 1, 2>...};
     return (columns <= kLanes<T> ? kNarrow : kWide)[rows - 1];
   }
   (std::make_integer_sequence<int, kMaxRows>());
+}
+/// The function for tiles of `rows` rows and `columns` columns that are not packed.
+template <typename T>
+UnpackedTile<T> unpacked_tile_of(int64_t rows, int64_t columns) {
+  return [=]<int... I>(std::integer_sequence<int, I...>) {
+    static constexpr UnpackedTile<T> kNarrow[] = {multiply_unpacked<T, I + 1, 1>...};
+    static constexpr UnpackedTile<T> kWide[] = {multiply_unpacked<T, I + 1, 2>...};
+    if (rows == 1 && columns > 2 * kLanes<T>)
+      return columns <= 3 * kLanes<T> ? multiply_unpacked<T, 1, 3> : multiply_unpacked<T, 1, 4>;
+    return (columns <= kLanes<T> ? kNarrow : kWide)[rows - 1];
+  }
+  (std::make_integer_sequence<int, kMaxUnpackedRows>());
 }
 
 /// Transposes kLanes<float> numbers of each of `lines` lines, at most kLanes<float>. Stores rows of
@@ -124,15 +165,15 @@ void transpose_square(const From* from, int64_t step, int64_t lines, float* to, 
   std::memcpy(to + (kSide - 1) * pitch, &rows[kSide - 1], size_t(lines) * sizeof(float));
 }
 
-/// Packs `lines` lines of `depth` numbers: to[l * pitch + i] = x[i * line + l * step], and zeros
-/// for i in [lines, pitch).
+/// Packs `lines` lines of `depth` numbers: to[l * pitch + i] = x[i * line + l * step], and any
+/// finite or infinite values for i in [lines, pitch).
 template <typename From, typename T>
 void pack(const From* x, int64_t line, int64_t step, int64_t lines, int64_t depth, int64_t pitch,
           T* to) {
   constexpr int64_t kLane = kLanes<T>;
   int64_t l = 0;
   if constexpr (std::is_same_v<T, float>)
-    if (step == 1 && (lines == pitch || lines % kLane == 0))
+    if (step == 1 && (lines == pitch || ceil_div(lines, kLane) * kLane <= pitch))
       for (; l + kLane <= depth; l += kLane)
         for (int64_t i = 0; i < lines; i += kLane)
           transpose_square(x + i * line + l, line, std::min(kLane, lines - i), to + l * pitch + i,
@@ -248,8 +289,8 @@ class Product {
         const T* a = packed + (panel - first) * rows_ * k_ + l * height;
         for (int64_t j = left; j < right; j += kTileColumns<T>) {
           const int64_t columns = std::min(kTileColumns<T>, right - j);
-          tile_of<T>(height, columns)(depth, a, block + (j - left) * depth,
-                                      c_ + panel * rows_ * ldc_ + j, ldc_, columns, update);
+          packed_tile_of<T>(height, columns)(depth, a, block + (j - left) * depth,
+                                             c_ + panel * rows_ * ldc_ + j, ldc_, columns, update);
         }
       }
     }
@@ -266,9 +307,43 @@ class Product {
 
 }  // namespace
 
+template <typename T>
+bool fits_into_cache(int64_t m, int64_t n, int64_t k) {
+  return k <= kDepth && double(m) * double(n) * double(k) <= kMostInCache &&
+         ceil_div(n, kLanes<T>) * kLanes<T> * k * int64_t(sizeof(T)) <= kCacheBytes;
+}
+
+template <typename T>
+void multiply_in_cache(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
+                       Update update) {
+  alignas(64) T packed[kCacheBytes / int64_t(sizeof(T))];
+  const int64_t whole = ceil_div(n, kLanes<T>) * kLanes<T>;
+  const T* rows = b.data;
+  const T* last = b.data + (k - 1) * b.row;
+  int64_t step = b.row;
+  if (b.column != 1) {
+    pack(b.data, b.column, b.row, n, k, whole, packed);
+    rows = packed, step = whole, last = packed + (k - 1) * whole;
+  } else if (n != whole) {  // registers exceed a row, and memory may end behind the last one
+    last = std::copy_n(last, n, packed) - n;
+    std::fill(packed + n, packed + whole, T(0));
+  }
+  const int64_t panels = ceil_div(m, kMaxUnpackedRows), height = ceil_div(m, panels);
+  const int64_t width = m == 1 ? 4 * kLanes<T> : kTileColumns<T>;
+  for (int64_t i = 0; i < m; i += height)
+    for (int64_t j = 0; j < n; j += width) {
+      const int64_t columns = std::min(width, n - j);
+      unpacked_tile_of<T>(std::min(height, m - i), columns)(
+          k, {a.data + i * a.row, a.row, a.column}, rows + j, step, last + j, c + i * ldc + j, ldc,
+          columns, update);
+    }
+}
+
 template <typename T, typename From>
 void multiply_blocks(int64_t m, int64_t n, int64_t k, Matrix<From> a, Matrix<From> b, T* c,
                      int64_t ldc, Update update) {
+  if constexpr (std::is_same_v<T, From>)
+    if (fits_into_cache<T>(m, n, k)) return multiply_in_cache(m, n, k, a, b, c, ldc, update);
   Product<T, From>(m, n, k, a, b, c, ldc, update).run();
 }
 
@@ -279,6 +354,13 @@ INSTANTIATE(float, float)
 INSTANTIATE(float, float16)
 INSTANTIATE(float, bfloat16)
 INSTANTIATE(double, double)
+#undef INSTANTIATE
+#define INSTANTIATE(T)                                                                          \
+  template bool fits_into_cache<T>(int64_t, int64_t, int64_t);                                  \
+  template void multiply_in_cache(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, T*, int64_t, \
+                                  Update);
+INSTANTIATE(float)
+INSTANTIATE(double)
 #undef INSTANTIATE
 
 }  // namespace tapegrad::backends::cpu

@@ -1,6 +1,8 @@
 // Transposition in registers.
 #pragma once
 
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "backends/cpu/tools/lanes.h"
@@ -72,6 +74,31 @@ template <typename Element, typename Vector, typename Combine>
   detail::exchange<1>(rows), detail::exchange<2>(rows);
   if constexpr (kLanes<float> >= 8) detail::exchange<4>(rows);
   if constexpr (kLanes<float> >= 16) detail::exchange<8>(rows);
+}
+
+/// Copies to[i * to_pitch + j] = from[j * pitch + i] for j in [0, lines) and i in [0, length).
+template <typename T>
+void copy_transposed(int64_t lines, int64_t length, const T* from, int64_t pitch, T* to,
+                     int64_t to_pitch) {
+  int64_t squares = 0, side = 0;  // lines and elements of lines that are copied as squares
+  if constexpr (std::is_same_v<T, float>) {
+    constexpr int64_t kSide = kLanes<float>;
+    squares = lines / kSide * kSide, side = length / kSide * kSide;
+    for (int64_t j = 0; j < squares; j += kSide)
+      for (int64_t i = 0; i < side; i += kSide) {
+        FloatVector rows[kSide];
+        unrolled<kSide>([&](auto l) {
+          std::memcpy(&rows[l()], from + (j + l()) * pitch + i, sizeof(FloatVector));
+        });
+        transpose(rows);
+        unrolled<kSide>([&](auto l) {
+          std::memcpy(to + (i + l()) * to_pitch + j, &rows[l()], sizeof(FloatVector));
+        });
+      }
+  }
+  for (int64_t j = 0; j < lines; ++j)
+    for (int64_t i = j < squares ? side : 0; i < length; ++i)
+      to[i * to_pitch + j] = from[j * pitch + i];
 }
 
 }  // namespace tapegrad::backends::cpu
