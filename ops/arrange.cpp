@@ -1,9 +1,13 @@
 #include "ops/arrange.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/base/error.h"
+#include "core/dispatch/kernels.h"
 #include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
 #include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
@@ -96,21 +100,60 @@ Variable column_stack(VariableList inputs, Where where) {
              1);
 }
 
+namespace {
+
+struct BlockDiag {
+  static constexpr std::string_view kName = "block_diag";
+  std::vector<Shape> shapes{};
+  std::vector<DType> dtypes{};
+
+  Tensor forward(std::span<const Variable> inputs) {
+    const NoGrad off;
+    if (inputs.empty()) fail<ArgumentError>(kName, ": no inputs");
+    Shape all{0, 0};
+    DType dtype = inputs[0].dtype();
+    for (const Variable& x : inputs) {
+      if (x.rank() > 2) fail<ShapeError>(kName, ": a matrix wanted, not ", x.shape());
+      check_same_device(kName, inputs[0].value(), x.value());
+      const Shape matrix = atleast_2d(x.detach()).shape();
+      all = {all[0] + matrix[0], all[1] + matrix[1]};
+      dtype = promote(dtype, x.dtype());
+      shapes.push_back(x.shape());
+      dtypes.push_back(x.dtype());
+    }
+    Tensor y = Tensor::full(all, 0, dtype, inputs[0].device());
+    std::vector<Variable> blocks = blocks_of(Variable(y));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Tensor block = blocks[i].value();
+      kernels::copy(atleast_2d(inputs[i].detach()).value(), block);
+    }
+    return y;
+  }
+  std::vector<Variable> backward(const Variable& dy) const {
+    std::vector<Variable> dx = blocks_of(dy);
+    for (size_t i = 0; i < dx.size(); ++i) dx[i] = reshape(dx[i].to(dtypes[i]), shapes[i]);
+    return dx;
+  }
+
+ private:
+  std::vector<Variable> blocks_of(const Variable& y) const {
+    std::vector<Variable> blocks;
+    int64_t row = 0, column = 0;
+    for (const Shape& shape : shapes) {
+      const int64_t rows = shape.rank() < 2 ? 1 : shape[0];
+      const int64_t columns = shape.rank() < 1 ? 1 : shape[shape.rank() - 1];
+      blocks.push_back(slice(slice(y, 0, row, row + rows), 1, column, column + columns));
+      row += rows, column += columns;
+    }
+    return blocks;
+  }
+};
+
+}  // namespace
+
 Variable block_diag(VariableList inputs, Where where) {
   const CallLine line(where);
-  int64_t columns = 0, before = 0;
-  for (const Variable& x : inputs) {
-    if (x.rank() > 2) fail<ShapeError>("block_diag: a matrix wanted, not ", x.shape());
-    columns += atleast_2d(x).size(1);
-  }
-  std::vector<Variable> rows;
-  for (const Variable& x : inputs) {
-    const Variable block = atleast_2d(x);
-    const int64_t after = columns - before - block.size(1);
-    rows.push_back(pad(block, {before, after}));
-    before += block.size(1);
-  }
-  return cat(rows, 0);
+  return apply(BlockDiag{}, Where::current(), std::span<const Variable>(inputs));
 }
 
 Variable cartesian_prod(VariableList inputs, Where where) {
@@ -174,37 +217,68 @@ Variable unflatten(const Variable& x, int dim, const Shape& sizes, Where where) 
 
 namespace {
 
-/// Replaces the part of x that `part` returns by source.
+// Views of a part of a tensor.
+struct Entry {
+  static constexpr std::string_view kName = "select_scatter";
+  int dim;
+  int64_t index;
+  Variable operator()(const Variable& x) const { return select(x, dim, index); }
+};
+struct Range {
+  static constexpr std::string_view kName = "slice_scatter";
+  int dim;
+  int64_t start, end, step;
+  Variable operator()(const Variable& x) const { return slice(x, dim, start, end, step); }
+};
+struct Diagonal {
+  static constexpr std::string_view kName = "diagonal_scatter";
+  int64_t offset;
+  int dim1, dim2;
+  Variable operator()(const Variable& x) const { return diagonal(x, offset, dim1, dim2); }
+};
+
+/// A copy of x in which the source replaces a part.
 template <typename Part>
-Variable with_part(std::string_view op, const Variable& x, const Variable& source, Part part) {
-  // The part is replaced through the positions of its elements, so that the gradients of x and of
-  // the source are exact and need no view of a copy.
-  const Variable places = part(reshape(arange(x.numel(), {.device = x.device()}), x.shape()));
-  if (places.shape() != source.shape())
-    fail<ShapeError>(op, ": the part is ", places.shape(), " and the source ", source.shape());
-  const Variable flat = scatter(flatten(x), 0, flatten(places), flatten(source).to(x.dtype()));
-  return reshape(flat, x.shape());
-}
+struct WithPart {
+  static constexpr std::string_view kName = Part::kName;
+  Part part;
+
+  Tensor forward(const Tensor& x, const Tensor& source) const {
+    const NoGrad off;
+    check_same_device(kName, x, source);
+    Tensor y = x.clone(), target = part(Variable(y)).value();
+    kernels::copy(source, target);
+    return y;
+  }
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    const Variable d_source = part(dy);
+    return {needs[0] ? replaced(dy, zeros_like(d_source), part) : Variable(), d_source};
+  }
+
+  static Variable replaced(const Variable& x, const Variable& source, Part part) {
+    const Shape shape = part(x.detach()).shape();
+    if (shape != source.shape())
+      fail<ShapeError>(kName, ": the part is ", shape, " and the source ", source.shape());
+    return apply(WithPart{part}, Where::current(), x, source.to(x.dtype()));
+  }
+};
 
 }  // namespace
 
 Variable select_scatter(const Variable& x, const Variable& source, int dim, int64_t index,
                         Where where) {
   const CallLine line(where);
-  return with_part("select_scatter", x, source,
-                   [&](const Variable& all) { return select(all, dim, index); });
+  return WithPart<Entry>::replaced(x, source, {dim, index});
 }
 Variable slice_scatter(const Variable& x, const Variable& source, int dim, int64_t start,
                        int64_t end, int64_t step, Where where) {
   const CallLine line(where);
-  return with_part("slice_scatter", x, source,
-                   [&](const Variable& all) { return slice(all, dim, start, end, step); });
+  return WithPart<Range>::replaced(x, source, {dim, start, end, step});
 }
 Variable diagonal_scatter(const Variable& x, const Variable& source, int64_t offset, int dim1,
                           int dim2, Where where) {
   const CallLine line(where);
-  return with_part("diagonal_scatter", x, source,
-                   [&](const Variable& all) { return diagonal(all, offset, dim1, dim2); });
+  return WithPart<Diagonal>::replaced(x, source, {offset, dim1, dim2});
 }
 
 Variable index_fill(const Variable& x, int dim, const Variable& index, Number value, Where where) {
