@@ -349,20 +349,26 @@ void Optimizer::make_steps(const StepGuard& guard) {
       const auto* optimizer = find<Optimizer>(self);
       return optimizer != nullptr && optimizer->groups_.size() == groups;
     });
-    capture->before_replay([self = handle(), recorded, count] {
-      Optimizer& optimizer = *find<Optimizer>(self);  // exists, because on_setting() has asked
-      for (const Run& run : recorded->runs) {
-        Group& group = optimizer.groups_[run.group];
-        ParamUpdates params;
-        for (const size_t s : run.slots) {
-          Slot& slot = group.slots[s];
-          count(optimizer, slot, recorded->guard);
-          const Tensor& param = slot.param.value();
-          params.list.push_back({param, param, slot.state, slot.steps});
-        }
-        optimizer.update(group, params, recorded->guard);
-      }
-    });
+    capture->before_replay(
+        [self = handle(), recorded, count] {
+          Optimizer& optimizer = *find<Optimizer>(self);  // exists, because on_setting() has asked
+          for (const Run& run : recorded->runs) {
+            Group& group = optimizer.groups_[run.group];
+            ParamUpdates params;
+            for (const size_t s : run.slots) {
+              Slot& slot = group.slots[s];
+              count(optimizer, slot, recorded->guard);
+              const Tensor& param = slot.param.value();
+              params.list.push_back({param, param, slot.state, slot.steps});
+            }
+            optimizer.update(group, params, recorded->guard);
+          }
+        },
+        [self = handle(), recorded] {
+          Optimizer& optimizer = *find<Optimizer>(self);
+          for (const Run& run : recorded->runs)
+            for (const size_t s : run.slots) --optimizer.groups_[run.group].slots[s].steps;
+        });
   }
   for (const Run& run : runs()) {
     if (Capture::current() == nullptr) recorded.reset();  // a capture may just have ended

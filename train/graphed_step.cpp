@@ -52,6 +52,16 @@ class FixedInput {
     fixed_version_ = fixed_.value().storage().version();
   }
   const Variable& variable() const { return fixed_; }
+  /// Gives x the values that the function wrote to the input. Returns whether it wrote any.
+  bool give_back(const Variable& x) {
+    if (fixed_.value().storage().version() == fixed_version_) return false;
+    Variable target = x.detach();
+    kernels::copy(fixed_.value(), target.writable());
+    target.value().storage().bump_version();
+    fixed_version_ = fixed_.value().storage().version();
+    last_ = {};
+    return true;
+  }
 
  private:
   Variable fixed_;
@@ -73,7 +83,9 @@ struct Shapes {
   int64_t calls = 0;  // calls that ran the function
   std::unique_ptr<Capture> graph = {};
   std::vector<Variable> results = {};  // results of the graph
-  std::string reason = {};             // why there is no graph
+  int64_t replays = 0;                 // of the graph
+  int renewals = 0;         // recordings in a row that were replaced after their first run
+  std::string reason = {};  // why there is no graph
 
   bool take(GraphedStep::Inputs given) const {
     bool all = given.size() == inputs.size() && modes == Modes();
@@ -88,6 +100,23 @@ struct Shapes {
       fixed.push_back(inputs[i].variable());
     }
     return fixed;
+  }
+  void drop_graph() {
+    constexpr int kMostRenewals = 4;
+    results.clear();
+    graph.reset();
+    renewals = replays > 1 ? 0 : renewals + 1;
+    if (renewals == kMostRenewals)
+      reason = "a tensor, a gradient or a setting that the step reads is another one in every call";
+    replays = 0;
+  }
+  /// After a call of the function with the fixed inputs. One that writes to an input is not
+  /// recorded, because the caller's tensor would not change.
+  void give_back(GraphedStep::Inputs given) {
+    for (size_t i = 0; i < given.size(); ++i)
+      if (inputs[i].give_back(given[i]))
+        reason = "the step writes to its input " + std::to_string(i) +
+                 "; capture the tensor instead, or return its new value";
   }
 };
 
@@ -179,14 +208,18 @@ std::vector<Variable> GraphedStep::Impl::run(Inputs given) {
     return eagerly(given, "there are max_graphs graphs for inputs of other shapes");
   if (!shapes->reason.empty()) return eagerly(given, shapes->reason);
   if (shapes->graph && !shapes->graph->is_current()) {
-    shapes->results.clear();
-    shapes->graph.reset();
+    shapes->drop_graph();
+    if (!shapes->reason.empty()) return eagerly(given, shapes->reason);
     shapes->calls = options.warmup - 1;  // replaced tensors may need new warm-up work
   }
   if (shapes->graph) return repeat(*shapes, given);
   // Warm-up uses the fixed inputs, so that libraries choose algorithms for the layout and alignment
   // of the recording.
-  if (shapes->calls++ < options.warmup) return copies(eagerly(shapes->fix(given), ""));
+  if (shapes->calls++ < options.warmup) {
+    const std::vector<Variable> results = copies(eagerly(shapes->fix(given), ""));
+    shapes->give_back(given);
+    return results;
+  }
   return record(*shapes, given);
 }
 
@@ -213,18 +246,23 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
   if (!shapes.reason.empty()) return eagerly(given, shapes.reason);
   if (!graph->is_ready()) {
     shapes.reason = graph->reason();
+    shapes.give_back(given);
     reason = shapes.reason;
     graphed = false;
     return results;
   }
   shapes.results = std::move(results);
   shapes.graph = std::move(graph);
-  return repeat(shapes, given);
+  std::vector<Variable> values = repeat(shapes, given);
+  shapes.give_back(given);
+  if (!shapes.reason.empty()) shapes.graph.reset();
+  return values;
 }
 
 std::vector<Variable> GraphedStep::Impl::repeat(Shapes& shapes, Inputs given) {
   shapes.fix(given);
   shapes.graph->replay();
+  ++shapes.replays;
   graphed = true;
   reason.clear();
   std::vector<Variable> values;

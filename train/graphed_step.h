@@ -39,6 +39,7 @@
 //   - the function sets a seed, draws from a generator that it makes, sets a learning rate or a
 //     weight decay, steps a scheduler, or registers a hook of a leaf or of a module
 //   - the function reads a tensor and then replaces it (h = f(h)); use copy_(h, f(h))
+//   - the function writes to an input
 //   - a RunLedger or an AnomalyMode sees the result of every op; later steps are recorded
 //   - on a GPU: TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set
 //
@@ -50,11 +51,13 @@
 // replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
 // step is recorded again; likewise if a parameter is frozen or thawed, if a module that asked for
 // its mode changes it (train(), eval()), if a leaf or a module gets or loses a hook, if parameters
-// are added to an optimizer, if the momentum of a batch norm is set, and if another variable is
-// assigned to a member of a module (net.weight = w). Assigning to a variable that is no
-// member of a module goes unnoticed if another handle keeps the old value: write with copy_().
-// NoGrad, InferenceMode and Autocast around a call have recordings of their own. Class ids and
-// indices are checked in each replay too; on a GPU the error is thrown by a later call.
+// are added to an optimizer, if the momentum of a batch norm is set, if another variable is
+// assigned to a member of a module (net.weight = w), and if a gradient that the step reads is
+// another tensor than it was, or was cleared. Assigning to a variable that is no member of a module
+// goes unnoticed if another handle keeps the old value: write with copy_(). NoGrad, InferenceMode
+// and Autocast around a call have recordings of their own. Class ids and indices are checked in
+// each replay too. On the CPU an error leaves the generators and optimizers as the function would
+// have left them; on a GPU the error is thrown by a later call.
 #pragma once
 
 #include <concepts>

@@ -90,7 +90,12 @@ bool Variable::is_leaf() const { return !edge() || edge().node->is_leaf(); }
 
 Variable::Property Variable::grad() const {
   constexpr auto kKind = Property::Kind::kGradient;
-  if (edge() && is_leaf()) return {static_cast<Leaf&>(*edge().node).gradient(), *this, kKind};
+  if (edge() && is_leaf()) {
+    const Leaf& leaf = static_cast<Leaf&>(*edge().node);
+    if (StepObserver* step = StepObserver::current()) [[unlikely]]
+      step->on_gradient_read(leaf);
+    return {leaf.gradient(), *this, kKind};
+  }
   return {state_ && state_->retained ? *state_->retained : Variable(), {}, kKind};
 }
 
@@ -136,6 +141,10 @@ void Variable::Property::operator=(const Variable& x) && {
     of_.set_grad(x);
   else
     of_.set_data(x);
+}
+
+void detail::fail_part(int part, int parts) {
+  fail<IndexError>("part ", part, " of a result of ", parts, " parts; the first one is 0");
 }
 
 void detail::fail_parts(size_t wanted, size_t parts, Where where) {

@@ -137,6 +137,14 @@ bool Capture::is_current() const {
       return false;
     if (leaf_of(gradient.leaf).hooks_state() != gradient.hooks) return false;
   }
+  for (const ReadGradient& gradient : read_gradients_) {
+    const Variable now = leaf_of(gradient.leaf).gradient(), &then = gradient.value;
+    if (now.defined() != then.defined()) return false;
+    if (now.defined() && !(now.value().shares_storage(then.value()) &&
+                           now.value().layout().offset == then.value().layout().offset &&
+                           now.strides() == then.strides()))
+      return false;
+  }
   if (const uint64_t seen = std::exchange(leaf_changes_, detail::leaf_change_count());
       seen != leaf_changes_ && detail::any_leaf_change(seen, [&](const TensorStorage* storage) {
         return std::any_of(operands_.begin(), operands_.end(), [&](const CapturedOperand& operand) {
@@ -151,8 +159,8 @@ bool Capture::is_current() const {
   });
 }
 
-void Capture::before_replay(std::function<void()> part) {
-  parts_.push_back({values_.size(), call_count(), std::move(part)});
+void Capture::before_replay(std::function<void()> part, std::function<void()> undo) {
+  parts_.push_back({values_.size(), call_count(), std::move(part), std::move(undo)});
 }
 
 const void* Capture::live(const void* value, size_t bytes) {
@@ -210,9 +218,19 @@ const RandomState* Capture::base_of(RandomState state) {
 }
 
 void Capture::before_gradient(const Leaf& leaf, const Variable& gradient) {
-  if (recording_ && gradient.defined() && !is_own(gradient.value()) &&
-      (tapegrad::is_recording() || !gradient.is_sole_owner()))
-    give_up(text_of("a gradient of shape ", leaf.shape(), " is added to one that others hold too"));
+  if (!recording_ || !gradient.defined() || is_own(gradient.value())) return;
+  if (gradient.is_sole_owner() && !tapegrad::is_recording()) return;
+  const bool is_read = std::ranges::any_of(
+      read_gradients_, [&](const ReadGradient& known) { return known.leaf.get() == &leaf; });
+  if (is_read || tapegrad::is_recording())
+    return give_up(text_of("a gradient of shape ", leaf.shape(),
+                           " is added to one that others hold too; zero_grad() at the start of the "
+                           "step clears it"));
+  // The sum is another tensor, as without a recording; the gradient before is an operand.
+  on_gradient_read(leaf);
+  auto& target = const_cast<Leaf&>(leaf);
+  target.set_gradient(Variable(gradient.value().clone()));
+  gradients_.push_back({RefPtr<TapeNode>::share(&target), Tensor(), {}, /*cleared=*/true});
 }
 
 Capture::Gradient* Capture::find(const Leaf& leaf) {
@@ -228,6 +246,13 @@ void Capture::on_gradient(Leaf& leaf, bool had_one) {
   if (had_one) gradients_.back().into = gradient.value();
   if (gradient.device().type != device_.type)
     give_up(text_of("a gradient is on ", place(gradient.device())));
+}
+
+void Capture::on_gradient_read(const Leaf& leaf) {
+  if (!recording_ || find(leaf) != nullptr) return;
+  for (const ReadGradient& known : read_gradients_)
+    if (known.leaf.get() == &leaf) return;
+  read_gradients_.push_back({RefPtr<TapeNode>::share(const_cast<Leaf*>(&leaf)), leaf.gradient()});
 }
 
 void Capture::on_clear(Leaf& leaf) {
@@ -260,6 +285,22 @@ void Capture::prepare() {
   }
 }
 
+/// Takes back what prepare() did for calls that an error has prevented, given the states of the
+/// generators before.
+void Capture::rewind(std::span<const RandomState> before) {
+  const std::optional<size_t> failed = failed_call();
+  if (!failed) return;
+  for (size_t i = 0; i < draws_.size(); ++i) {
+    const Draws& draws = draws_[i];
+    if (draws.generator == nullptr) continue;
+    if (const auto next = draw_from(draws.start.seed, *failed))
+      draws.generator->set_state(
+          {before[i].seed, before[i].offset + (next->offset - draws.start.offset)});
+  }
+  for (const Part& part : parts_)
+    if (part.calls > *failed && part.undo) part.undo();
+}
+
 void Capture::replay() {
   check_watched(/*wait=*/false);
   // A gradient that the graph adds to must be at the recorded address.
@@ -272,8 +313,16 @@ void Capture::replay() {
     else if (!now.value().shares_storage(into))
       kernels::copy(now.value(), into);
   }
-  prepare();
-  launch(values_);
+  std::vector<RandomState> before;
+  for (const Draws& draws : draws_)
+    before.push_back(draws.generator != nullptr ? draws.generator->state() : RandomState{});
+  try {
+    prepare();
+    launch(values_);
+  } catch (...) {
+    rewind(before);
+    throw;
+  }
   for (const Gradient& gradient : gradients_) {
     Leaf& leaf = leaf_of(gradient.leaf);
     const Variable now = leaf.gradient();

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,8 +63,10 @@ class Capture : public StepObserver {
   virtual Tensor take(const Tensor& result) { return result.clone(); }
   /// Returns the plan of a run in words; empty if there is none.
   virtual std::string explain() const { return {}; }
-  /// Registers a function that is called before every run, including the first.
-  void before_replay(std::function<void()> part);
+  /// Registers a function that is called before every run, including the first. `undo` reverts it;
+  /// it is called if the run ends with an error before it reaches the calls recorded after the
+  /// function was registered.
+  void before_replay(std::function<void()> part, std::function<void()> undo = {});
   /// Returns the address at which the device finds a host value. A function of before_replay()
   /// calls it again to update the value; its calls are matched, in order, with those recorded after
   /// the function was registered. Null if there is no room, which ends the recording.
@@ -74,6 +78,7 @@ class Capture : public StepObserver {
   const RandomState* base_of(RandomState state);
   void before_gradient(const Leaf& leaf, const Variable& gradient) override;
   void on_gradient(Leaf& leaf, bool had_one) override;
+  void on_gradient_read(const Leaf& leaf) override;
   void on_clear(Leaf& leaf) override;
   void on_host_change(std::string_view what) override;
   void on_constant(const Tensor& x) override { constants_.push_back(x); }
@@ -103,6 +108,13 @@ class Capture : public StepObserver {
   virtual bool is_own(const Tensor& x) const = 0;  // whether the memory was allocated while
                                                    // recording
 
+  /// Returns the number of the call that ended the last run with an error; none if calls are not
+  /// recorded one by one.
+  virtual std::optional<size_t> failed_call() const { return {}; }
+  /// Returns the recorded state of the first draw from this seed by call `first` or a later one.
+  virtual std::optional<RandomState> draw_from(uint64_t /*seed*/, size_t /*first*/) const {
+    return {};
+  }
   /// Returns the number of calls recorded so far; 0 if calls are not recorded one by one.
   virtual size_t call_count() const { return 0; }
   /// Calls a function of before_replay(). Kernels that it calls do not run; on the CPU they update
@@ -125,7 +137,12 @@ class Capture : public StepObserver {
   struct Part {
     size_t begin;  // of its values
     size_t calls;  // recorded before
-    std::function<void()> run;
+    std::function<void()> run, undo;
+  };
+  /// A gradient that the step reads and did not compute before.
+  struct ReadGradient {
+    RefPtr<TapeNode> leaf;
+    Variable value;
   };
   struct Gradient {
     RefPtr<TapeNode> leaf;
@@ -145,6 +162,7 @@ class Capture : public StepObserver {
   void lose();
   void reset_generators();
   void prepare();
+  void rewind(std::span<const RandomState> before);
   Gradient* find(const Leaf& leaf);
 
   const Device device_;
@@ -157,6 +175,7 @@ class Capture : public StepObserver {
   std::vector<Draws> draws_;
   std::vector<Part> parts_;
   std::vector<Gradient> gradients_;
+  std::vector<ReadGradient> read_gradients_;
   std::vector<CapturedOperand> operands_;  // of memory that was there before
   std::vector<Tensor> constants_;
   std::vector<std::function<bool()>> settings_;

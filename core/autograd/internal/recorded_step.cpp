@@ -68,7 +68,7 @@ class RecordedStep::Operands final : public ArgumentVisitor {
     const RandomState* base = step_.base_of(state);
     for (const Draw& draw : step_.draws_)
       if (draw.recorded.seed == state.seed) base = draw.base;
-    if (base != nullptr) step_.draws_.push_back({&state, state, base});
+    if (base != nullptr) step_.draws_.push_back({&state, state, base, step_.calls_.size()});
   }
 
  private:
@@ -177,6 +177,20 @@ void RecordedStep::run_part(const std::function<void()>& part, size_t calls) {
   next_update_ = 0;
   while (next_update_ < calls_.size() && calls_[next_update_].number < calls) ++next_update_;
   part();
+}
+
+/// A backward pass draws the numbers of its forward pass again, which are not new ones.
+std::optional<RandomState> RecordedStep::draw_from(uint64_t seed, size_t first) const {
+  std::optional<uint64_t> drawn;  // the offset of the last draw before
+  for (const Draw& draw : draws_)
+    if (draw.recorded.seed == seed && draw.call < first)
+      drawn = std::max(drawn.value_or(0), draw.recorded.offset);
+  std::optional<RandomState> next;
+  for (const Draw& draw : draws_)
+    if (draw.recorded.seed == seed && draw.call >= first &&
+        (!drawn || draw.recorded.offset > *drawn) && (!next || draw.recorded.offset < next->offset))
+      next = draw.recorded;
+  return next;
 }
 
 RecordedCall* RecordedStep::call_to_update(const KernelTable& kernel) {
@@ -314,6 +328,7 @@ void RecordedStep::plan_storages() {
 }
 
 void RecordedStep::run(StepCall& step) const {
+  running_call_ = step.number;
   const OpSpan span(step.op.name, step.op.pass, step.op.part);
   try {
     step.call->run();
@@ -340,6 +355,7 @@ void RecordedStep::observe_layouts(StepCall& step) const {
 void RecordedStep::run(const Group& group) {
   for (TensorStorage* storage : group.begins) storage->give_memory();
   if (group.segment) {
+    running_call_ = calls_[group.plan.calls.front()].number;
     const CalledOp& op = calls_[group.plan.calls.front()].op;
     const OpSpan span(*group.ops, op.pass, op.part);
     if (!group.segment->run()) {
@@ -360,6 +376,7 @@ void RecordedStep::run(const Group& group) {
 
 void RecordedStep::launch(const std::vector<std::byte>& live) {
   std::ranges::copy(live, live_.begin());
+  running_call_.reset();
   for (const Draw& draw : draws_)
     *draw.state = {draw.base->seed, draw.recorded.offset + draw.base->offset};
   // The values of the last run are no longer needed, and an error may have left it unfinished.

@@ -43,6 +43,7 @@ class RecordedStep final : public Capture, public CallRecorder {
     RandomState* state;
     RandomState recorded;
     const RandomState* base;
+    size_t call;  // StepCall::number
   };
   /// Calls that run together (segment_plan.h).
   struct Group {
@@ -77,6 +78,8 @@ class RecordedStep final : public Capture, public CallRecorder {
   void launch(const std::vector<std::byte>& live) override;
   void check_watched(bool) override {}
   bool is_own(const Tensor& x) const override { return own_.contains(&x.storage()); }
+  std::optional<size_t> failed_call() const override { return running_call_; }
+  std::optional<RandomState> draw_from(uint64_t seed, size_t first) const override;
   size_t call_count() const override { return calls_.size(); }
   void run_part(const std::function<void()>& part, size_t calls) override;
 
@@ -101,6 +104,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   std::vector<AbsorbedCall> absorbed_;  // calls of no group
   std::vector<Life> lives_;
   std::vector<Draw> draws_;
+  mutable std::optional<size_t> running_call_;  // number of the last call of a run
   std::vector<Place> places_;
   size_t block_bytes_ = 0;             // of the places
   std::vector<TensorStorage*> large_;  // storages without a place to which only calls refer

@@ -106,6 +106,23 @@ class Division {
     return product;
   }
 
+  /// Whether the innermost elements of an operand lie in many cache lines, whose other elements are
+  /// read only later. A copy of such an operand is divided into squares instead.
+  static constexpr int64_t kLine = 64, kMostLines = 256;
+  bool is_transposed(const Operand& operand) const {
+    const Strides& strides = operand.strides;
+    const int64_t size = size_of(operand.x->dtype());
+    int inner = sizes_.rank() - 1;
+    while (inner > 0 && strides[inner] == 0) --inner;
+    const int64_t step = strides[inner];
+    int64_t count = sizes_[inner];
+    for (; inner > 0 && strides[inner - 1] == strides[inner] * sizes_[inner]; --inner)
+      count *= sizes_[inner - 1];
+    bool returns = false;
+    for (int i = 0; i < inner; ++i) returns |= strides[i] > 0 && strides[i] * size < kLine;
+    return returns && step * size >= kLine && count > kMostLines;
+  }
+
   /// Returns no rows if the operands do not permit the division.
   CallRows divide(int leading) const {
     CallRows rows;
@@ -135,6 +152,8 @@ class Division {
       } else if (may_be_full && x.layout().offset + extent <= row.pitch &&
                  size_t(span * size_of(x.dtype())) == x.storage().bytes()) {
         row.kind = OperandKind::kFull, row.span = span;
+      } else if (!operand.is_written && is_transposed(operand)) {
+        return {};
       } else if (operand.is_written || (row.pitch == 0 && row.strides.rank() > 0 &&
                                         row.strides[row.strides.rank() - 1] > 1)) {
         return {};

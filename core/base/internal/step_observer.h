@@ -27,6 +27,8 @@ class StepObserver {
   virtual void before_gradient(const Leaf& leaf, const Variable& gradient) = 0;
   /// Called after a gradient was accumulated. had_one: the leaf had a gradient before.
   virtual void on_gradient(Leaf& leaf, bool had_one) = 0;
+  /// Called when the step reads the gradient of a leaf.
+  virtual void on_gradient_read(const Leaf& /*leaf*/) {}
   /// Called when the gradient of a leaf is cleared.
   virtual void on_clear(Leaf& leaf) = 0;
   /// Called before the host reads the values of a tensor. function: for a message, "item()".

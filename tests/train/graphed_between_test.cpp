@@ -1,0 +1,211 @@
+// Captured steps and what a program does between two replays, compared with plain calls: gradients
+// that are replaced or cleared, errors of a replay that are caught, writes to an input.
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/tape/recording.h"
+#include "nn/embedding.h"
+#include "nn/linear.h"
+#include "ops/arithmetic.h"
+#include "ops/create.h"
+#include "ops/loss.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "optim/optimizers.h"
+#include "train/graphed_step.h"
+
+namespace tapegrad::testing {
+namespace {
+
+using Values = std::vector<double>;
+
+/// A pass and an update that are captured one by one.
+struct Parts {
+  explicit Parts(bool captured)
+      : pass(
+            [this](const Variable& x) {
+              optimizer.zero_grad();
+              const Variable loss = mean(net(x));
+              loss.backward();
+              return loss;
+            },
+            {}, {.enabled = captured}),
+        update([this] { optimizer.step(); }, {}, {.enabled = captured}) {}
+  Values weight() const { return net.weight.to_vector<double>(); }
+
+  nn::Linear net{2, 1, false};
+  optim::SGD optimizer{net.parameters(), 0.1};
+  GraphedStep pass, update;
+};
+
+/// The weights after each of 14 steps; `between` runs between the pass and the update.
+std::vector<Values> weights(bool captured, bool has_short_batches,
+                            const std::function<void(Parts&, int)>& between) {
+  manual_seed(3);
+  Parts parts(captured);
+  std::vector<Values> all;
+  for (int i = 0; i < 14; ++i) {
+    const bool is_short = has_short_batches && i % 7 == 6;
+    parts.pass(full({is_short ? 3 : 8, 2}, is_short ? -5.0 : 1.0));
+    between(parts, i);
+    parts.update();
+    all.push_back(parts.weight());
+  }
+  if (captured && !has_short_batches) {
+    EXPECT_TRUE(parts.pass.is_graphed()) << parts.pass.reason();
+  }
+  return all;
+}
+
+void expect_same_weights(bool has_short_batches, const std::function<void(Parts&, int)>& between) {
+  EXPECT_EQ(weights(true, has_short_batches, between), weights(false, has_short_batches, between));
+}
+
+TEST(GraphedBetween, AnUpdateFollowsTheGradientsOfAShortBatch) {
+  expect_same_weights(true, [](Parts&, int) {});
+}
+
+TEST(GraphedBetween, AnUpdateFollowsClearedAndReplacedGradients) {
+  const auto is_chosen = [](int i) { return i > 6 && i % 3 == 0; };
+  expect_same_weights(false, [=](Parts& parts, int i) {
+    if (is_chosen(i)) parts.optimizer.zero_grad();
+  });
+  expect_same_weights(false, [=](Parts& parts, int i) {
+    if (is_chosen(i)) parts.optimizer.zero_grad(/*set_to_none=*/false);
+  });
+  expect_same_weights(false, [=](Parts& parts, int i) {
+    if (is_chosen(i)) parts.net.weight.grad() = parts.net.weight.grad() * 0.5;
+  });
+  expect_same_weights(false, [=](Parts& parts, int i) {
+    if (is_chosen(i)) parts.net.weight.grad().mul_(0.5);
+  });
+  expect_same_weights(false, [=](Parts& parts, int i) {
+    if (is_chosen(i)) parts.net.weight.grad() = Variable();
+  });
+}
+
+// An update without a change between its replays stays captured.
+TEST(GraphedBetween, AnUpdateIsReplayed) {
+  Parts parts(true);
+  for (int i = 0; i < 10; ++i) {
+    parts.pass(ones({8, 2}));
+    parts.update();
+    EXPECT_EQ(parts.update.is_graphed(), i >= 3) << i << ' ' << parts.update.reason();
+  }
+}
+
+// The step of the generator adds to the gradients that the step of the critic has computed.
+TEST(GraphedBetween, TwoStepsOfAnAdversarialPair) {
+  const auto train = [](bool captured) {
+    manual_seed(5);
+    nn::Linear generator(2, 4), critic(4, 1);
+    optim::SGD of_generator(generator, 0.1), of_critic(critic, 0.1);
+    GraphedStep judge(
+        [&](const Variable& x) {
+          of_critic.zero_grad();
+          const Variable drawn = generator(randn({8, 2})).detach();
+          const Variable loss = mean(critic(x)) - mean(critic(drawn));
+          loss.backward();
+          of_critic.step();
+          return loss;
+        },
+        {}, {.enabled = captured});
+    GraphedStep make(
+        [&] {
+          of_generator.zero_grad();
+          const Variable loss = -mean(critic(generator(randn({8, 2}))));
+          loss.backward();
+          of_generator.step();
+          return loss;
+        },
+        {}, {.enabled = captured});
+    const Variable x = randn({8, 4});
+    Values all;
+    for (int i = 0; i < 10; ++i) {
+      all.push_back(judge(x).item());
+      all.push_back(make().item());
+      all.push_back(critic.weight.grad().sum().item());
+    }
+    if (captured) {
+      EXPECT_TRUE(judge.is_graphed()) << judge.reason();
+      EXPECT_TRUE(make.is_graphed()) << make.reason();
+    }
+    return all;
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
+// The example of an id that is not in the vocabulary: it is caught, and the training goes on.
+TEST(GraphedBetween, AnErrorTakesBackWhatItsRunHasNotDone) {
+  const auto train = [](bool captured) {
+    manual_seed(4);
+    nn::Embedding table(10, 4);
+    nn::Linear head(4, 3);
+    std::vector<Variable> parameters = table.parameters();
+    for (const Variable& p : head.parameters()) parameters.push_back(p);
+    optim::Adam optimizer(parameters, 0.1);
+    GraphedStep step(
+        [&](const Variable& ids, const Variable& target) {
+          optimizer.zero_grad();
+          const Variable early = dropout(table(ids), 0.5);
+          const Variable loss = cross_entropy(dropout(head(early), 0.1), target);
+          loss.backward();
+          optimizer.step();
+          return loss;
+        },
+        {}, {.enabled = captured});
+    const Variable ids = randint(0, 10, {8}), targets = randint(0, 3, {8});
+    const Variable outside = full({8}, 99).to(i64);
+    Values losses;
+    for (int i = 0; i < 14; ++i) {
+      try {
+        losses.push_back(step(i == 7 ? outside : ids, i == 9 ? outside : targets).item());
+      } catch (const IndexError&) {
+        losses.push_back(-1);
+      }
+    }
+    EXPECT_EQ(losses[7], -1);
+    EXPECT_EQ(losses[9], -1);
+    losses.push_back(randn({}).item());  // the generator is where it would be
+    return losses;
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
+TEST(GraphedBetween, ATensorThatIsReplacedBeforeEveryCall) {
+  Variable x = ones({2});
+  GraphedStep step([&] { return sum(x * 2.0); });
+  for (int i = 0; i < 20; ++i) {
+    x = full({2}, double(i));
+    EXPECT_EQ(step().item(), 4.0 * i);
+  }
+  EXPECT_NE(step.reason().find("is another one in every call"), std::string::npos) << step.reason();
+}
+
+TEST(GraphedBetween, AnInputThatTheStepWritesTo) {
+  const auto values = [](bool captured) {
+    GraphedStep step(
+        [](const Variable& h) {
+          const NoGrad off;
+          Variable state = h;
+          state.mul_(0.5).add_(1.0);
+          return sum(state);
+        },
+        {}, {.enabled = captured});
+    const Variable h = zeros({3});
+    Values all;
+    for (int i = 0; i < 8; ++i) all.push_back(step(h).item());
+    if (captured) {
+      EXPECT_NE(step.reason().find("writes to its input 0"), std::string::npos) << step.reason();
+    }
+    all.push_back(h.to_vector<double>()[1]);
+    return all;
+  };
+  EXPECT_EQ(values(true), values(false));
+}
+
+}  // namespace
+}  // namespace tapegrad::testing
