@@ -288,12 +288,12 @@ Tensor wide_like(const Tensor& y) { return y ? Tensor::empty(y.shape(), f32) : y
 // The other implementation is the composition of other ops (detail::attention_by_ops()).
 struct AttentionBlocks {
   static constexpr std::string_view kName = "blocks";
-  /// Many short sequences are faster by ops, whose products take all heads at once: 4 times for 5
-  /// queries and keys, 1.7 times for 21; from 32 on the difference is small (docs/performance.md).
+  /// Many short sequences are faster by ops, whose products take all heads at once: 1.5 times for
+  /// 24 queries and keys, 1.1 times for 32; then the difference is small (docs/performance.md).
   static bool accepts(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, bool, double,
                       double, RandomState, const Tensor&, const Tensor&) {
     const Sizes s(q, v);
-    return s.queries < 4 || s.queries * s.keys > 512 || s.batch < 32;
+    return s.queries < 4 || s.queries * s.keys > 1024 || s.batch < 32;
   }
   template <std::floating_point T>
   static void run(TypeTag<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,

@@ -15,6 +15,16 @@ namespace {
 
 using formulas::Functions;
 
+/// exp(x) for x <= 0 as a factor of a gradient: 0 below exp(-80) in float, so that the product with
+/// a small gradient, such as that of a mean, is not subnormal either.
+template <typename C>
+xsimd::batch<C> share_of(xsimd::batch<C> x) {
+  using B = xsimd::batch<C>;
+  if constexpr (std::is_same_v<C, float>)
+    x = xsimd::select(x < B(-80.0f), B(-std::numeric_limits<float>::infinity()), x);
+  return functions::exp_of_negative(x);
+}
+
 /// Calls visit(i, batch) for the batches of a row; lanes beyond its end hold `rest`.
 template <typename T, typename Visit>
 void for_each_batch(const T* row, int64_t count, Compute<T> rest, const Visit& visit) {
@@ -64,7 +74,7 @@ void of_rows(const Tensor& x, const Tensor& target, const Tensor& weight,
     }
     B sums(C(0));
     for_each_batch(row, classes, kLow,
-                   [&](int64_t, B v) { sums += Functions<B>::exp(v - B(top)); });
+                   [&](int64_t, B v) { sums += functions::exp_of_negative(v - B(top)); });
     const C log_sum = std::log(sum_lanes<C>(sums));
     tops[r] = top;
     logs[r] = log_sum;
@@ -114,7 +124,7 @@ void gradient_of_rows(const Tensor& x, const Tensor& target, const Tensor& weigh
     const C hit_weight = hit * (w != nullptr ? w[ids[r]] : C(1));
     const B total((hit_weight + all_shares) * g);
     for_each_batch(row, classes, C(0), [&](int64_t i, B v) {
-      const B p = total * Functions<B>::exp((v - B(top)) - B(log_sum));
+      const B p = total * share_of<C>((v - B(top)) - B(log_sum));
       if (i + kLanes<T> <= classes)
         store_batch(to + i, p);
       else
@@ -197,7 +207,7 @@ void of_planes(const Tensor& x, const Tensor& target, const Tensor& weight,
       });
     for (int64_t c = 0; c < classes; ++c)
       for_each_lanes(from + c * block.stride, block.count,
-                     [&](int64_t k, B v) { sum[k] += Functions<B>::exp(v - top[k]); });
+                     [&](int64_t k, B v) { sum[k] += functions::exp_of_negative(v - top[k]); });
     for (B& s : sum) s = Functions<B>::log(s);
     for (int64_t c = 0; share > 0 && c < classes; ++c) {
       const B part(share * (w != nullptr ? w[c] : C(1)));
@@ -266,7 +276,7 @@ void gradient_of_planes(const Tensor& x, const Tensor& target, const Tensor& wei
         const int64_t i = k * kLanes<T>;
         const B shifted = (v - B::load_aligned(top + i)) - B::load_aligned(log_sum + i);
         const B p =
-            B::load_aligned(total + i) * Functions<B>::exp(shifted) - part * B::load_aligned(g + i);
+            B::load_aligned(total + i) * share_of<C>(shifted) - part * B::load_aligned(g + i);
         if (block.count - i >= kLanes<T>)
           store_batch(to + i, p);
         else

@@ -12,7 +12,9 @@
 
 #include "backends/cpu/fast/linear_lanes.h"
 #include "backends/cpu/fast/linear_sums.h"
+#include "backends/cpu/tools/exponentials.h"
 #include "backends/cpu/tools/relu.h"
+#include "backends/cpu/tools/transpose.h"
 #include "core/dispatch/implementations.h"
 #include "ops/linear.h"
 
@@ -52,7 +54,7 @@ class Factor {
   void multiply(const float* a, int64_t rows, int64_t end, float* y) const {
     with_count<kMaxVectors>(step_ / kLane, [&]<int n>(std::integral_constant<int, n>) {
       constexpr int kRows = int(std::bit_floor(unsigned(most_sums(n))));
-      int64_t i = 0;
+      int64_t i = columns_ == 1 ? multiply_column<kRelu>(a, rows, y) : 0;
       for (; i + kRows <= rows; i += kRows) {
         fetch_run(a + i * rows_ + kAhead, kRows * rows_);
         fetch_run_to_write(y + i * columns_ + kAhead, kRows * columns_);
@@ -63,6 +65,32 @@ class Factor {
   }
 
  private:
+  /// As multiply_rows() for one column, to the bit: the lanes of a vector are rows. Returns how
+  /// many rows are done, which is a multiple of the number of lanes.
+  template <bool kRelu>
+  int64_t multiply_column(const float* a, int64_t rows, float* y) const {
+    const B zero(0.0f);
+    int64_t i = 0;
+    for (; i + kLane <= rows; i += kLane, a += kLane * rows_) {
+      fetch_run(a + kAhead, kLane * rows_);
+      B sum(start_[0]);
+      for (int64_t k = 0; k < rows_; k += kLane) {
+        const int64_t count = std::min(kLane, rows_ - k);
+        FloatVector block[kLane];
+        unrolled<kLane>([&](auto l) {
+          const float* from = a + l() * rows_ + k;
+          block[l()] = count == kLane ? load_batch(from).data : load_first(from, count, zero).data;
+        });
+        transpose(block);
+        const float* values = values_ + k * step_;
+        unrolled<kLane>([&](auto l) {
+          if (l() < count) sum = functions::fused(B(block[l()]), B(values[l() * step_]), sum);
+        });
+      }
+      (kRelu ? formulas::Relu()(sum) : sum).store_unaligned(y + i);
+    }
+    return i;
+  }
   template <bool kRelu, int kRows, int kVectors>
   void multiply_rows(const float* a, int64_t end, float* y) const {
     B sums[kRows][kVectors];
@@ -320,7 +348,8 @@ constinit const LinearNarrow::Rows LinearNarrow::kRows{
     .sums = 0,
     .divide = [](const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Epilogue& epilogue, Tensor& y) -> RowDivision {
-      if (!detail::is_tried(kernels::linear, kName) || !accepts(x, weight, bias, epilogue, y))
+      if (!tapegrad::detail::is_tried(kernels::linear, kName) ||
+          !accepts(x, weight, bias, epilogue, y))
         return {};
       if (!weight.is_contiguous() || !is_contiguous(bias)) return {};
       return {.rows = y.shape()[0],
@@ -376,7 +405,7 @@ constinit const LinearBackwardNarrow::Rows LinearBackwardNarrow::kRows{
     .sums = 1 << 6 | 1 << 7,
     .divide = [](const Tensor& dy, const Epilogue& behind, const Tensor& x, const Tensor& weight,
                  const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db) -> RowDivision {
-      if (!detail::is_tried(kernels::linear_backward, kName) ||
+      if (!tapegrad::detail::is_tried(kernels::linear_backward, kName) ||
           !accepts(dy, behind, x, weight, front, dx, dw, db))
         return {};
       if (!is_contiguous(weight) || !is_contiguous(dw) || !is_contiguous(db)) return {};

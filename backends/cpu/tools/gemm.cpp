@@ -47,8 +47,18 @@ bool suits_blocks(int64_t m, int64_t n, int64_t k, Blas a, Blas b) {
          double(m) * double(n) * double(k) >= 1 << 20;
 }
 
+/// A call of oneDNN's sgemm takes as long as a small product. Columns that are not neighbours are
+/// packed, which few rows do not pay for.
+bool suits_cache(int64_t m, int64_t n, int64_t k, Matrix<float> b) {
+  constexpr int64_t kMostMultiplications = int64_t(1) << 17, kFewestRows = 8;
+  return n >= 8 && n <= 64 && (b.column == 1 || m >= kFewestRows) &&
+         m * n * k <= kMostMultiplications && fits_into_cache<float>(m, n, k);
+}
+
 void multiply(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, float* c,
               int64_t ldc, bool accumulate) {
+  if (suits_cache(m, n, k, b))
+    return multiply_in_cache(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
   const Blas at = blas(m, k, a.row, a.column), bt = blas(k, n, b.row, b.column);
   if (suits_blocks(m, n, k, at, bt))
     return multiply_blocks(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
