@@ -46,7 +46,7 @@ class Enumerate {
     }
     template <typename End>
     bool operator!=(const End& end) const {
-      return !(at_ == end.at);
+      return at_ != end.at;
     }
 
    private:

@@ -14,6 +14,7 @@ struct AdaptiveLogSoftmaxOptions {
 struct AdaptiveLogSoftmaxResult {
   static constexpr int kParts = 2;
   Variable output, loss;
+  Variable operator[](int part) const { return tapegrad::detail::part_at(*this, part); }
 };
 /// Softmax over many classes in the order of falling frequency (Grave et al. 2017): the first
 /// cutoffs[0] classes and one entry for each cluster are computed for every example, the classes of

@@ -4,7 +4,10 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "nn/weighted.h"
+#include "ops/arithmetic.h"
+#include "ops/binary.h"
 #include "ops/index.h"
+#include "ops/linalg_composed.h"
 #include "ops/view.h"
 
 namespace tapegrad::nn {
@@ -24,7 +27,10 @@ Embedding Embedding::from_pretrained(const Variable& rows, bool freeze, int64_t 
   return table;
 }
 Embedding::Embedding(EmbeddingSettings options)
-    : padding_idx_(options.padding_idx), sparse_(options.sparse) {
+    : padding_idx_(options.padding_idx),
+      max_norm_(options.max_norm),
+      norm_type_(options.norm_type),
+      sparse_(options.sparse) {
   const ErrorLine line(options.by_name.where);
   require_option(kName, ".num_embeddings", options.num_embeddings);
   require_option(kName, ".embedding_dim", options.embedding_dim);
@@ -39,7 +45,19 @@ Embedding::Embedding(EmbeddingSettings options)
   weight = rows;
 }
 
+/// Scales the rows with these ids in place to norms of at most max_norm.
+static void shorten_rows(const Variable& table, const Variable& ids, double max_norm, double p) {
+  const NoGrad off;
+  const Variable flat = flatten(ids), rows = index_select(table.detach(), 0, flat);
+  const Variable norms = linalg::vector_norm(rows, p, {1}, true);
+  // As in PyTorch, the divisor exceeds the norm by 1e-7.
+  const Variable factors = where(norms > max_norm, max_norm / (norms + 1e-7), 1.0);
+  Variable here = table.detach();
+  here.index_copy_(0, flat, rows * factors);
+}
+
 Variable Embedding::forward(const Variable& ids, Where where) const {
+  if (max_norm_) shorten_rows(weight, ids, *max_norm_, norm_type_);
   return embedding(ids, weight, padding_idx_, sparse_, where);
 }
 
@@ -47,6 +65,7 @@ std::string Embedding::options() const {
   ClassicText text;
   text << "num_embeddings=" << weight.size(0) << ", embedding_dim=" << weight.size(1);
   if (padding_idx_ >= 0) text << ", padding_idx=" << padding_idx_;
+  if (max_norm_) text << ", max_norm=" << *max_norm_;
   if (sparse_) text << ", sparse=true";
   return text.str();
 }

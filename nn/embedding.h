@@ -2,6 +2,8 @@
 // noise.
 #pragma once
 
+#include <optional>
+
 #include "nn/module.h"
 #include "nn/refused_nullptr.h"
 #include "ops/attention.h"
@@ -25,8 +27,11 @@ struct EmbeddingSettings {
   int64_t num_embeddings = 0;  // number of rows; required
   int64_t embedding_dim = 0;   // length of a row; required
   int64_t padding_idx = -1;    // a row that stays 0 and receives no gradient; -1 for none
-  bool sparse =
-      false;  // keep the gradient as rows, for large tables (core/autograd/sparse_gradient.h)
+  /// A row that is looked up is first scaled, in place, so that its norm of order norm_type is at
+  /// most max_norm.
+  std::optional<double> max_norm = {};
+  double norm_type = 2.0;
+  bool sparse = false;  // gradient as rows, for large tables (core/autograd/sparse_gradient.h)
 };
 /// Maps ids [...] to rows [..., embedding_dim]. The weight [num_embeddings, embedding_dim] is
 /// initially standard normal.
@@ -63,6 +68,8 @@ class Embedding final : public Model<Embedding> {
 
  private:
   int64_t padding_idx_;
+  std::optional<double> max_norm_;
+  double norm_type_;
   bool sparse_;
 };
 

@@ -11,15 +11,23 @@
 namespace tapegrad::nn {
 
 /// Resizes [n, c, ...] with one to three spatial dimensions, to a size or by a factor.
-struct Upsample final : Function<Upsample, interpolate, InterpolateOptions> {
+namespace detail {
+inline constexpr Variable (*kInterpolate)(const Variable&, InterpolateOptions,
+                                          Where) = tapegrad::interpolate;
+}
+struct Upsample final : Function<Upsample, detail::kInterpolate, InterpolateOptions> {
   explicit Upsample(InterpolateOptions options);
+  /// Upsample({9, 7}), Upsample(9): by PyTorch's order, the size.
+  template <std::convertible_to<OutputSize> S = OutputSize>
+  explicit Upsample(const S& size) : Upsample(InterpolateOptions{.size = size}) {}
 };
 /// Upsample by mode "nearest", and by "bilinear" with align_corners, to a size or by a factor.
-struct UpsamplingNearest2d final : Function<UpsamplingNearest2d, interpolate, InterpolateOptions> {
+struct UpsamplingNearest2d final
+    : Function<UpsamplingNearest2d, detail::kInterpolate, InterpolateOptions> {
   explicit UpsamplingNearest2d(InterpolateOptions options);
 };
 struct UpsamplingBilinear2d final
-    : Function<UpsamplingBilinear2d, interpolate, InterpolateOptions> {
+    : Function<UpsamplingBilinear2d, detail::kInterpolate, InterpolateOptions> {
   explicit UpsamplingBilinear2d(InterpolateOptions options);
 };
 

@@ -75,6 +75,10 @@ PackedSequence pack_sequence(std::span<const Variable> sequences);
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed);
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
                                                               bool batch_first);
+inline std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
+                                                                     PackSequenceOptions options) {
+  return pad_packed_sequence(packed, options.batch_first);
+}
 
 /// Result of an LSTM for a PackedSequence: the output at each step, zeros behind the lengths, and
 /// the states after the last step of each sequence.

@@ -102,7 +102,8 @@ RecurrentOptions sizes(int64_t input_size, int64_t hidden_size, int64_t num_laye
 }
 RecurrentOptions all_options(int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias,
                              bool batch_first, double dropout, bool bidirectional, Where where) {
-  return {{where}, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional};
+  return {{where}, input_size,  hidden_size, num_layers,   Nonlinearity::kTanh,
+          bias,    batch_first, dropout,     bidirectional};
 }
 
 }  // namespace

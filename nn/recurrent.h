@@ -28,11 +28,11 @@ struct RecurrentOptions {
   int64_t input_size = 0;   // features per time step; required
   int64_t hidden_size = 0;  // features of the state; required
   int64_t num_layers = 1;
+  Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh;  // of an RNN
   bool bias = true;
   bool batch_first = false;  // [batch, time, features] instead of [time, batch, features]
   double dropout = 0.0;      // between layers, in training
   bool bidirectional = false;
-  Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh;  // of an RNN
 };
 
 namespace detail {
@@ -54,6 +54,10 @@ inline RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size,
 /// {output, h_n, c_n} for an LSTM.
 template <size_t n>
 struct RecurrentResult : std::array<Variable, n> {
+  using Parts = std::array<Variable, n>;
+  const Variable& operator[](size_t i) const& { return Parts::operator[](i); }
+  Variable& operator[](size_t i) & { return Parts::operator[](i); }
+  Variable operator[](size_t i) && { return Parts::operator[](i); }
   operator std::vector<Variable>() const { return {this->begin(), this->end()}; }
   /// For functions that return it: std::tuple<Variable, Variable> encode(x) { return gru(x); }
   template <std::same_as<Variable>... Vs>

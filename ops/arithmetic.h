@@ -32,6 +32,21 @@ Variable addcmul(Variable input, const Variable& a, const Variable& b, Number va
 /// Returns input + value * a / b. Floats only.
 Variable addcdiv(Variable input, const Variable& a, const Variable& b, Number value = 1,
                  Where where = Where::current());
+/// addcmul(x, a, b, {.value = 0.5})
+struct ValueOption {
+  ByName by_name = {};
+  Number value = 1;
+};
+template <std::convertible_to<const Variable&> V>
+Variable addcmul(const V& input, const Variable& a, const Variable& b, ValueOption option,
+                 Where where = Where::current()) {
+  return addcmul(input, a, b, option.value, where);
+}
+template <std::convertible_to<const Variable&> V>
+Variable addcdiv(const V& input, const Variable& a, const Variable& b, ValueOption option,
+                 Where where = Where::current()) {
+  return addcdiv(input, a, b, option.value, where);
+}
 
 /// Bitwise ops of integers and bool.
 Variable bitwise_and(Operand a, Operand b);
@@ -58,6 +73,14 @@ void operator^=(Variable::Part&& a, const Operand& b);
 /// -1 by the sign of a.
 Variable bitwise_left_shift(Operand a, Operand b);
 Variable bitwise_right_shift(Operand a, Operand b);
+template <std::integral N>
+Variable operator<<(const Variable& a, N count) {
+  return bitwise_left_shift(a, int64_t(count));
+}
+template <std::integral N>
+Variable operator>>(const Variable& a, N count) {
+  return bitwise_right_shift(a, int64_t(count));
+}
 /// Returns the greatest common divisor of integers; never negative. gcd(0, 0) = 0.
 Variable gcd(Operand a, Operand b);
 

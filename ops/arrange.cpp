@@ -14,6 +14,7 @@
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/index.h"
+#include "ops/internal/index_checks.h"
 #include "ops/scatter.h"
 #include "ops/subscript.h"
 #include "ops/view.h"
@@ -285,7 +286,7 @@ Variable index_fill(const Variable& x, int dim, const Variable& index, Number va
   const CallLine line(where);
   if (x.rank() == 0) return reshape(index_fill(reshape(x, {1}), dim, index, value), {});
   dim = normalize_dim("index_fill", dim, x.rank());
-  const Variable at = atleast_1d(index);
+  const Variable at = detail::wrapped("index_fill", atleast_1d(index), x.size(dim));
   Variable chosen = zeros({x.size(dim)}, {.dtype = i64, .device = x.device()});
   chosen = index_add(chosen, 0, at, ones(at.shape(), {.dtype = i64, .device = x.device()}));
   Shape shape = Dims::filled(x.rank(), 1);

@@ -7,6 +7,7 @@
 #include "core/tape/op.h"
 #include "ops/arithmetic.h"
 #include "ops/catalog.h"
+#include "ops/create.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/pointwise_kernels.h"
 #include "ops/unary.h"
@@ -133,7 +134,7 @@ struct PowNumber {
       kernels::copy(x, y);
   }
   Variable backward(const Variable& dy) const {
-    if (exponent.real() == 0) return {};
+    if (exponent.real() == 0) return zeros_like(dy);
     if (exponent.real() == 1) return dy;
     return dy * (exponent.real() * pow(x(), exponent.real() - 1));
   }

@@ -12,6 +12,7 @@
 #include "ops/numeric.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
+#include "ops/subscript.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -209,5 +210,88 @@ ComplexPairs ComplexPairs::under(const Variable& x) const {
                                  : ComplexPairs(x / pairs());
 }
 Variable abs(const ComplexPairs& z, Where where) { return complex_abs(z, where); }
+
+/// The dimension of the pairs for one of the numbers; with `more` ones than they have.
+int ComplexPairs::dim_of(std::string_view op, int64_t dim, int more) const {
+  return normalize_dim(op, dim, checked(op, pairs()).rank() - 1 + more);
+}
+/// All dimensions of the numbers if none is given.
+Dims ComplexPairs::dims_of(std::string_view op, const Dims& dims) const {
+  Dims all;
+  if (dims.rank() == 0)
+    for (int i = 0; i + 1 < checked(op, pairs()).rank(); ++i) all.push_back(i);
+  for (const int64_t dim : dims) all.push_back(dim_of(op, dim));
+  return all;
+}
+ComplexPairs& ComplexPairs::write(const ComplexPairs& values) {
+  Variable::copy_(values.pairs());
+  return *this;
+}
+ComplexPairs ComplexPairs::square(Where where) const { return complex_mul(*this, *this, where); }
+ComplexPairs ComplexPairs::sum(Where where) const { return sum(Dims(), false, where); }
+ComplexPairs ComplexPairs::mean(Where where) const { return mean(Dims(), false, where); }
+ComplexPairs ComplexPairs::sum(const Dims& dims, bool keepdim, Where where) const {
+  const CallLine line(where);
+  const Dims along = dims_of("sum", dims);
+  return along.rank() == 0 ? pairs() : tapegrad::sum(pairs(), along, keepdim);
+}
+ComplexPairs ComplexPairs::mean(const Dims& dims, bool keepdim, Where where) const {
+  const CallLine line(where);
+  const Dims along = dims_of("mean", dims);
+  return along.rank() == 0 ? pairs() : tapegrad::mean(pairs(), along, keepdim);
+}
+ComplexPairs ComplexPairs::operator[](const Slice& slice) const {
+  return Variable::operator[](slice);
+}
+ComplexPairs ComplexPairs::index(std::vector<Subscript> subscripts, Where where) const {
+  const CallLine line(where);
+  checked("index", pairs());
+  // Subscripts behind `...` count from the last dimension, which has the parts.
+  subscripts.insert(subscripts.end(), Slice());
+  return Variable::index(subscripts, where);
+}
+ComplexPairs ComplexPairs::select(int dim, int64_t index, Where where) const {
+  const CallLine line(where);
+  return Variable::select(dim_of("select", dim), index, where);
+}
+ComplexPairs ComplexPairs::slice(int dim, int64_t start, int64_t end, int64_t step,
+                                 Where where) const {
+  const CallLine line(where);
+  return Variable::slice(dim_of("slice", dim), start, end, step, where);
+}
+ComplexPairs ComplexPairs::narrow(int dim, int64_t start, int64_t length, Where where) const {
+  const CallLine line(where);
+  return Variable::narrow(dim_of("narrow", dim), start, length, where);
+}
+ComplexPairs ComplexPairs::unsqueeze(int dim, Where where) const {
+  const CallLine line(where);
+  return Variable::unsqueeze(dim_of("unsqueeze", dim, 1), where);
+}
+ComplexPairs ComplexPairs::transpose(int dim0, int dim1, Where where) const {
+  const CallLine line(where);
+  return Variable::transpose(dim_of("transpose", dim0), dim_of("transpose", dim1), where);
+}
+ComplexPairs ComplexPairs::permute(const Dims& dims, Where where) const {
+  const CallLine line(where);
+  Dims all;
+  for (const int64_t dim : dims) all.push_back(dim_of("permute", dim));
+  all.push_back(checked("permute", pairs()).rank() - 1);
+  return Variable::permute(all, where);
+}
+ComplexPairs ComplexPairs::reshape(const Shape& shape, Where where) const {
+  const CallLine line(where);
+  checked("reshape", pairs());
+  Shape all = shape;
+  all.push_back(2);
+  return Variable::reshape(all, where);
+}
+ComplexPairs ComplexPairs::flatten(int start_dim, int end_dim, Where where) const {
+  const CallLine line(where);
+  if (checked("flatten", pairs()).rank() == 1) return reshape({1}, where);
+  return Variable::flatten(dim_of("flatten", start_dim), dim_of("flatten", end_dim), where);
+}
+ComplexPairs ComplexPairs::contiguous(Where where) const { return Variable::contiguous(where); }
+ComplexPairs ComplexPairs::clone(Where where) const { return Variable::clone(where); }
+ComplexPairs ComplexPairs::detach() const { return Variable::detach(); }
 
 }  // namespace tapegrad

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <concepts>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "core/tape/variable.h"
 
@@ -18,13 +20,19 @@ template <typename B>
 concept Reals = std::is_arithmetic_v<B> ||
     (std::derived_from<B, Variable> && !std::same_as<B, ComplexPairs>);
 
-/// Complex numbers as pairs of reals. Its abs(), angle(), real() and imag() are those of the
-/// numbers, as in PyTorch, and so are the operators of the struct. All other ops, and a copy of
-/// type Variable, see the pairs.
+/// Complex numbers as pairs of reals. The members and operators of the struct are those of the
+/// numbers, as in PyTorch, and count their dimensions: mean(-1) is that along the last dimension of
+/// numbers. Members that Variable alone has, ops that are functions, and a copy of type Variable,
+/// see the pairs: shape() ends with 2.
 struct ComplexPairs : Variable {
   using Variable::operator=;
   ComplexPairs() = default;
   ComplexPairs(Variable pairs) : Variable(std::move(pairs)) {}
+  ComplexPairs(const ComplexPairs&) = default;
+  ComplexPairs(ComplexPairs&&) = default;
+  ComplexPairs& operator=(const ComplexPairs&) & = default;
+  ComplexPairs& operator=(ComplexPairs&&) & = default;
+  void operator=(const ComplexPairs& z) && { static_cast<Variable&&>(*this) = z.pairs(); }
 
   Variable abs(Where where = Where::current()) const;  // [..., 2] -> [...]
   Variable angle(Where where = Where::current()) const;
@@ -32,6 +40,49 @@ struct ComplexPairs : Variable {
   Variable imag(Where where = Where::current()) const;
   ComplexPairs conj(Where where = Where::current()) const;
   ComplexPairs operator-() const;
+  ComplexPairs square(Where where = Where::current()) const;
+  ComplexPairs sum(Where where = Where::current()) const;
+  ComplexPairs sum(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
+  ComplexPairs mean(Where where = Where::current()) const;
+  ComplexPairs mean(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
+
+  // Views, which share memory, and copies.
+  using Variable::operator[];
+  ComplexPairs operator[](detail::IndexHere i) const { return select(0, i.index, i.where); }
+  ComplexPairs operator[](const Slice& slice) const;
+  ComplexPairs index(std::vector<Subscript> subscripts, Where where = Where::current()) const;
+  ComplexPairs select(int dim, int64_t index, Where where = Where::current()) const;
+  ComplexPairs slice(int dim, int64_t start = 0, int64_t end = INT64_MAX, int64_t step = 1,
+                     Where where = Where::current()) const;
+  ComplexPairs narrow(int dim, int64_t start, int64_t length, Where where = Where::current()) const;
+  ComplexPairs unsqueeze(int dim, Where where = Where::current()) const;
+  ComplexPairs transpose(int dim0, int dim1, Where where = Where::current()) const;
+  ComplexPairs permute(const Dims& dims, Where where = Where::current()) const;
+  ComplexPairs reshape(const Shape& shape, Where where = Where::current()) const;
+  ComplexPairs flatten(int start_dim = 0, int end_dim = -1, Where where = Where::current()) const;
+  ComplexPairs contiguous(Where where = Where::current()) const;
+  ComplexPairs clone(Where where = Where::current()) const;
+  ComplexPairs detach() const;
+  /// The pairs under their name as such, for members and functions of Variable.
+  Variable view_as_real() const { return *this; }
+
+  // In place.
+  template <typename B>
+  ComplexPairs& add_(const B& b) {
+    return write(*this + b);
+  }
+  template <typename B>
+  ComplexPairs& sub_(const B& b) {
+    return write(*this - b);
+  }
+  template <typename B>
+  ComplexPairs& mul_(const B& b) {
+    return write(*this * b);
+  }
+  template <typename B>
+  ComplexPairs& div_(const B& b) {
+    return write(*this / b);
+  }
 
   // Templates, because they take no Variable in place of a ComplexPairs.
   template <std::same_as<ComplexPairs> A, std::same_as<ComplexPairs> B>
@@ -104,6 +155,9 @@ struct ComplexPairs : Variable {
 
  private:
   const Variable& pairs() const { return *this; }
+  int dim_of(std::string_view op, int64_t dim, int more = 0) const;
+  Dims dims_of(std::string_view op, const Dims& dims) const;
+  ComplexPairs& write(const ComplexPairs& values);
   ComplexPairs plus(const ComplexPairs& other) const;
   ComplexPairs minus(const ComplexPairs& other) const;
   ComplexPairs times(const ComplexPairs& other) const;

@@ -28,6 +28,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, Where where = Where::curr
 struct PcaLowrank {
   static constexpr int kParts = 3;
   Variable u, s, v;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
 /// The first q principal components of the rows of x [n, d]: x, less its mean if `center`, is about
 /// U diag(S) V^T, with V [d, q]. Computed by linalg::svd, without random numbers. Default of q: 6,
@@ -47,6 +48,7 @@ Variable squeeze(const Variable& x, const Dims& dims, Where where = Where::curre
 struct Histogram {
   static constexpr int kParts = 2;
   Variable hist, bin_edges;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
 /// The number of elements in each of `bins` equal intervals from min to max; of all elements if min
 /// equals max.

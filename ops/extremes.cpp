@@ -137,10 +137,6 @@ void require_no_dtype(std::string_view op, const ReduceOptions& options) {
 
 }  // namespace
 
-void ValuesIndices::fail_part(int part) {
-  fail<IndexError>("part ", part, " of values and indices; there are 0 and 1");
-}
-
 std::ostream& operator<<(std::ostream& out, const ValuesIndices& both) {
   return out << "values: " << both.values << "\nindices: " << both.indices;
 }

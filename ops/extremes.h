@@ -71,16 +71,9 @@ struct ValuesIndices {
 
   /// As of Python's tuple: max(x, 1)[0] has the values, max(x, 1)[1] the indices. Throws IndexError
   /// for another number.
-  const Variable& operator[](int part) const {
-    if (part < 0 || part >= kParts) [[unlikely]]
-      fail_part(part);
-    return part == 0 ? values : indices;
-  }
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
   /// `std::tie(values, indices) = max(x, 1);`
   operator std::tuple<Variable&, Variable&>() { return {values, indices}; }
-
- private:
-  [[noreturn, gnu::cold]] static void fail_part(int part);
 };
 std::ostream& operator<<(std::ostream& out, const ValuesIndices& both);
 ValuesIndices max(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());

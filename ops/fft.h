@@ -24,6 +24,10 @@ namespace tapegrad {
 
 namespace fft {
 
+/// A length, or {} for the size of x.
+template <typename N>
+concept Length = std::integral<N> || std::convertible_to<std::nullopt_t, N>;
+
 /// Which transform is scaled by 1 / n.
 enum class Norm {
   kBackward,  // the inverse transform
@@ -55,25 +59,25 @@ ComplexPairs rfft(const Variable& x, Options options = {}, Where where = Where::
 Variable irfft(const Variable& x, Options options = {}, Where where = Where::current());
 
 /// fft(x, 64, -1): length and dimension by position, as for the three others.
-template <std::integral N>
-ComplexPairs fft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+template <Length N = std::optional<int64_t>>
+ComplexPairs fft(const Variable& x, const N& n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
                  Where where = Where::current()) {
-  return fft(x, Options{int64_t(n), dim, norm}, where);
+  return fft(x, Options{std::optional<int64_t>(n), dim, norm}, where);
 }
-template <std::integral N>
-ComplexPairs ifft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+template <Length N = std::optional<int64_t>>
+ComplexPairs ifft(const Variable& x, const N& n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
                   Where where = Where::current()) {
-  return ifft(x, Options{int64_t(n), dim, norm}, where);
+  return ifft(x, Options{std::optional<int64_t>(n), dim, norm}, where);
 }
-template <std::integral N>
-ComplexPairs rfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+template <Length N = std::optional<int64_t>>
+ComplexPairs rfft(const Variable& x, const N& n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
                   Where where = Where::current()) {
-  return rfft(x, Options{int64_t(n), dim, norm}, where);
+  return rfft(x, Options{std::optional<int64_t>(n), dim, norm}, where);
 }
-template <std::integral N>
-Variable irfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+template <Length N = std::optional<int64_t>>
+Variable irfft(const Variable& x, const N& n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
                Where where = Where::current()) {
-  return irfft(x, Options{int64_t(n), dim, norm}, where);
+  return irfft(x, Options{std::optional<int64_t>(n), dim, norm}, where);
 }
 
 struct Options2d {

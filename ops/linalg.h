@@ -16,6 +16,7 @@
 #include <optional>
 #include <string_view>
 
+#include "core/base/by_name.h"
 #include "core/base/error.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
@@ -45,6 +46,7 @@ Variable det(const Variable& x, Where where = Where::current());
 struct Slogdet {
   static constexpr int kParts = 2;
   Variable sign, logabsdet;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
 /// Returns sign and logarithm of the magnitude of the determinant, which cannot overflow. A
 /// singular matrix gives 0 and -inf, for which the gradient throws LinAlgError.
@@ -70,6 +72,14 @@ Variable solve_triangular(const Variable& a, const Variable& b, B upper, bool le
 /// = U^T U, with a positive diagonal. Reads only this triangle of x; the gradient is symmetric.
 /// Throws LinAlgError unless x is positive definite.
 Variable cholesky(const Variable& x, bool upper = false, Where where = Where::current());
+struct CholeskyOptions {
+  ByName by_name = {};
+  bool upper = false;
+};
+template <std::convertible_to<const Variable&> V>
+Variable cholesky(const V& x, CholeskyOptions options, Where where = Where::current()) {
+  return cholesky(x, options.upper, where);
+}
 
 }  // namespace linalg
 

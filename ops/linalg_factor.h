@@ -19,6 +19,7 @@ enum class QrMode {
 struct Qr {
   static constexpr int kParts = 2;
   Variable q, r;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
 /// Computes A = Q R with orthonormal columns of Q and upper triangular R, whose diagonal may be
 /// negative. The gradient requires the first k columns to be linearly independent.
@@ -27,6 +28,7 @@ Qr qr(const Variable& x, QrMode mode = QrMode::kReduced, Where where = Where::cu
 struct Svd {
   static constexpr int kParts = 3;
   Variable u, s, vh;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
 /// Computes A = U diag(S) V^T with nonnegative S in descending order. For [..., m, n] and k =
 /// min(m, n), U is [..., m, k] and V^T is [..., k, n]. With full_matrices they are square, and
@@ -39,6 +41,7 @@ Variable svdvals(const Variable& x, Where where = Where::current());
 struct Eigh {
   static constexpr int kParts = 2;
   Variable eigenvalues, eigenvectors;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
 /// Computes eigenvalues in ascending order, and eigenvectors as columns, of a symmetric matrix.
 /// Reads only the lower (or upper) triangle; the gradient is symmetric.

@@ -232,6 +232,11 @@ struct CrossEntropy {
 Variable soft_cross_entropy(const Variable& x, const Variable& target,
                             const CrossEntropyOptions& options, Where where) {
   const ErrorLine line(where);
+  if (target.rank() < x.rank())
+    fail<ShapeError>("cross_entropy: a target of floats ", target.shape(), " for an input ",
+                     x.shape(),
+                     ": class ids are integers, target.to(i64); floats are probabilities of each "
+                     "class, in the shape of the input");
   check_equal_shapes("cross_entropy", x, target);
   const int dim = class_dim(x.shape());
   const double classes = double(x.shape()[dim]), rest = options.label_smoothing;

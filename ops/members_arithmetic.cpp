@@ -90,6 +90,9 @@ V VariableOps::relu(Where where) && { return tapegrad::relu(std::move(self()), w
 V VariableOps::floor(Where where) const { return tapegrad::floor(self(), where); }
 V VariableOps::ceil(Where where) const { return tapegrad::ceil(self(), where); }
 V VariableOps::round(Where where) const { return tapegrad::round(self(), where); }
+V VariableOps::round(int decimals, Where where) const {
+  return tapegrad::round(self(), decimals, where);
+}
 V VariableOps::trunc(Where where) const { return tapegrad::trunc(self(), where); }
 V VariableOps::fix(Where where) const { return tapegrad::fix(self(), where); }
 V VariableOps::frac(Where where) const { return tapegrad::frac(self(), where); }
@@ -367,6 +370,7 @@ V VariableOps::div(const Operand& other, std::string_view rounding_mode) const {
   return tapegrad::div({self(), other.where}, other, rounding_mode);
 }
 V& VariableOps::div_(const Operand& other) { return tapegrad::div_(self(), other); }
+V& VariableOps::copy_(const Tensor& values, Where where) { return copy_(V(values), where); }
 V& VariableOps::copy_(const V& values, Where where) {
   return tapegrad::copy_(self(), values, where);
 }

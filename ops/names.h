@@ -214,6 +214,11 @@ inline Variable bucketize(const Variable& x, const Variable& boundaries, bool ri
                           Where where = Where::current()) {
   return searchsorted(boundaries, x, right, where);
 }
+template <std::convertible_to<const Variable&> V>
+Variable bucketize(const V& x, const Variable& boundaries, SearchSortedOptions options,
+                   Where where = Where::current()) {
+  return searchsorted(boundaries, x, options.right, where);
+}
 inline Variable trapz(const Variable& y, double dx = 1.0, int dim = -1,
                       Where where = Where::current()) {
   return trapezoid(y, dx, dim, where);
@@ -347,6 +352,11 @@ inline Variable norm(const Variable& x, double ord, const Dims& dims, bool keepd
   return dims.size() == 2 ? matrix_norm(x, ord, dims, keepdim, where)
                           : vector_norm(x, ord, dims, keepdim, where);
 }
+template <typename Ord>
+requires std::constructible_from<std::string_view, const Ord&> Variable
+norm(const Variable& x, const Ord& ord, Where where = Where::current()) {
+  return matrix_norm(x, ord, {-2, -1}, false, where);
+}
 inline Variable norm(const Variable& x, double ord, Where where = Where::current()) {
   return x.rank() == 2 ? matrix_norm(x, ord, {-2, -1}, false, where)
                        : vector_norm(x, ord, {}, false, where);
@@ -354,7 +364,10 @@ inline Variable norm(const Variable& x, double ord, Where where = Where::current
 using tapegrad::cross, tapegrad::diagonal, tapegrad::matmul;
 }  // namespace linalg
 
+inline int64_t numel(const Variable& x) { return x.numel(); }
+inline Variable operator+(const Variable& x) { return x; }
 inline Variable scalar_tensor(Number value, TensorOptions options = {}) {
+  options.dtype = options.dtype.value_or(default_dtype());
   return scalar(value, options);
 }
 template <typename V = void>

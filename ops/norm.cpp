@@ -242,6 +242,11 @@ void check_batch_norm(const Variable& x, const Variable& running_mean, const Var
       fail<DTypeError>(kName, ": weight or bias of ", name(each->dtype()), " for ",
                        name(x.dtype()));
   if (weight.defined() && bias.defined()) check_same_dtype(kName, weight.value(), bias.value());
+  for (const Variable* each : {&running_mean, &running_var})
+    if (each->requires_grad())
+      fail<ArgumentError>(kName,
+                          ": running statistics that require a gradient; the order is "
+                          "batch_norm(x, running_mean, running_var, weight, bias)");
   if (running_mean.defined() != running_var.defined() || (!training && !running_mean.defined()))
     fail<ArgumentError>(kName, ": running_mean and running_var are wanted",
                         training ? " together" : " when not training");

@@ -3,6 +3,7 @@
 // threads and on every device.
 #pragma once
 
+#include "core/base/by_name.h"
 #include "core/base/generator.h"
 #include "core/dispatch/dispatcher.h"
 #include "ops/create.h"
@@ -90,6 +91,16 @@ Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
 /// element is 0 even if x is NaN. Nothing is saved: the backward pass draws the mask again.
 Variable dropout(Variable x, double p = 0.5, bool training = true,
                  RandomGenerator& generator = default_generator(), Where where = Where::current());
+/// dropout(x, {.p = 0.1, .training = model.is_training()})
+struct DropoutFuncOptions {
+  ByName by_name = {};
+  double p = 0.5;
+  bool training = true;
+};
+template <std::convertible_to<const Variable&> V>
+Variable dropout(const V& x, DropoutFuncOptions options, Where where = Where::current()) {
+  return dropout(x, options.p, options.training, default_generator(), where);
+}
 /// Returns residual + dropout(x, p, training), with the same random numbers and bit-identical
 /// values. Computed in one pass if x and residual have the same shape and dtype. For the end of a
 /// residual block.

@@ -104,6 +104,15 @@ Variable var(const Variable& x, const Dims& dims, B unbiased, bool keepdim = fal
              Where where = Where::current()) {
   return var(x, dims, VarOptions{.correction = unbiased, .keepdim = keepdim}, where);
 }
+template <std::same_as<bool> B>
+Variable std(const Variable& x, B unbiased, Where where = Where::current()) {
+  return std(x, VarOptions{.correction = unbiased}, where);
+}
+template <std::same_as<bool> B>
+Variable std(const Variable& x, const Dims& dims, B unbiased, bool keepdim = false,
+             Where where = Where::current()) {
+  return std(x, dims, VarOptions{.correction = unbiased, .keepdim = keepdim}, where);
+}
 /// Returns the product; 1 for no elements. The gradient is exact for any number of zeros.
 Variable prod(const Variable& x, Where where = Where::current());
 Variable prod(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/by_name.h"
 #include "core/base/choice.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
@@ -50,6 +51,7 @@ struct ScaleFactors : std::vector<double> {
 };
 
 struct InterpolateOptions {
+  ByName by_name = {};
   OutputSize size = {};
   ScaleFactors scale_factor = {};  // instead of size: floor(input size * factor)
   Choice<SampleMode> mode = SampleMode::kNearest;
@@ -59,6 +61,11 @@ struct InterpolateOptions {
 /// Resizes x [n, c, ...] with one to three spatial dimensions. Throws ArgumentError unless exactly
 /// one of size and scale_factor is given and positive, with one number or one for each of them.
 Variable interpolate(const Variable& x, InterpolateOptions options, Where where = Where::current());
+/// interpolate(x, {4, 4}), interpolate(x, 4): the size by position.
+template <std::convertible_to<const Variable&> V>
+Variable interpolate(const V& x, OutputSize size, Where where = Where::current()) {
+  return interpolate(x, InterpolateOptions{.size = std::move(size)}, where);
+}
 
 /// Returns the sampling grid of an affine map, for grid_sample: theta [n, 2, 3] and size
 /// [n, c, h, w] give [n, h, w, 2] of pairs (x, y); theta [n, 3, 4] and size [n, c, d, h, w] give

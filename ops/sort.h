@@ -92,6 +92,12 @@ Variable quantile(const V& x, const Variable& q, const Dims& dims, QuantileOptio
 /// quantile(x, {0.25, 0.75}), quantile(x, 0.5, 1)
 Variable quantile(const Variable& x, std::initializer_list<double> q, QuantileOptions options = {},
                   Where where = Where::current());
+/// quantile(x, {0.25, 0.75}, 1)
+template <std::integral T>
+Variable quantile(const Variable& x, std::initializer_list<double> q, T dim, bool keepdim = false,
+                  Where where = Where::current()) {
+  return quantile(x, q, QuantileOptions{.dim = int(dim), .keepdim = keepdim}, where);
+}
 template <std::integral T>
 Variable quantile(const Variable& x, double q, T dim, bool keepdim = false,
                   Where where = Where::current()) {

@@ -39,6 +39,7 @@ Variable cumulative_trapezoid(const Variable& y, const Variable& x, int dim = -1
 struct MinMax {
   static constexpr int kParts = 2;
   Variable min, max;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
 /// Returns the minimum and maximum along dim or over all elements.
 MinMax aminmax(const Variable& x, Where where = Where::current());
@@ -47,12 +48,14 @@ MinMax aminmax(const Variable& x, int dim, bool keepdim = false, Where where = W
 struct StdMean {
   static constexpr int kParts = 2;
   Variable std, mean;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
 StdMean std_mean(const Variable& x, const Dims& dims = {}, VarOptions options = {},
                  Where where = Where::current());
 struct VarMean {
   static constexpr int kParts = 2;
   Variable var, mean;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
 VarMean var_mean(const Variable& x, const Dims& dims = {}, VarOptions options = {},
                  Where where = Where::current());

@@ -10,6 +10,7 @@
 #include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/create.h"
 #include "ops/internal/operands.h"
 
 namespace tapegrad {
@@ -34,7 +35,7 @@ namespace {
 /// An op with zero derivative.
 template <const kernels::Unary& kernel>
 struct FlatOp : UnaryOp<kernel> {
-  Variable backward(const Variable&) const { return {}; }
+  Variable backward(const Variable& dy) const { return zeros_like(dy); }
 };
 
 struct Neg : UnaryOp<kernels::neg> {

@@ -63,6 +63,10 @@ std::vector<Variable> split(const Variable& x, int64_t size, int dim = 0,
                             Where where = Where::current());
 std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim = 0,
                             Where where = Where::current());
+inline std::vector<Variable> split_with_sizes(const Variable& x, const std::vector<int64_t>& sizes,
+                                              int dim = 0, Where where = Where::current()) {
+  return split(x, sizes, dim, where);
+}
 /// Splits x along dim into at most `chunks` pieces of equal size, of which the last may be smaller.
 /// A dimension of size 0 gives `chunks` pieces of size 0, as in PyTorch; ArgumentError for more
 /// than 2^20 of them. Returns views.

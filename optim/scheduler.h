@@ -104,6 +104,12 @@ class Scheduler : public tapegrad::detail::Tracked {
 /// Newer name in PyTorch.
 using LRScheduler = Scheduler;
 
+/// StepLR(optimizer, 30, {.gamma = 0.5})
+struct GammaOption {
+  ByName by_name = {};
+  double gamma = 0.1;
+};
+
 struct StepLROptions {
   int64_t step_size = 0;  // required
   double gamma = 0.1;
@@ -114,6 +120,8 @@ class StepLR final : public Scheduler {
   StepLR(const OptimizerHere& optimizer, StepLROptions options);
   StepLR(const OptimizerHere& optimizer, int64_t step_size, double gamma = 0.1)
       : StepLR(optimizer, StepLROptions{step_size, gamma}) {}
+  StepLR(const OptimizerHere& optimizer, int64_t step_size, GammaOption rest)
+      : StepLR(optimizer, StepLROptions{step_size, rest.gamma}) {}
 
  private:
   double rate(double base, int64_t t) const override;
@@ -132,6 +140,9 @@ class MultiStepLR final : public Scheduler {
   MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
               double gamma)
       : MultiStepLR(optimizer, MultiStepLROptions{milestones, gamma}) {}
+  MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
+              GammaOption rest)
+      : MultiStepLR(optimizer, MultiStepLROptions{milestones, rest.gamma}) {}
 
  private:
   double rate(double base, int64_t t) const override;
@@ -143,6 +154,8 @@ class MultiStepLR final : public Scheduler {
 class ExponentialLR final : public Scheduler {
  public:
   ExponentialLR(const OptimizerHere& optimizer, double gamma);
+  ExponentialLR(const OptimizerHere& optimizer, GammaOption option)
+      : ExponentialLR(optimizer, option.gamma) {}
 
  private:
   double rate(double base, int64_t t) const override;
@@ -160,6 +173,12 @@ class CosineAnnealingLR final : public Scheduler {
   CosineAnnealingLR(const OptimizerHere& optimizer, CosineAnnealingLROptions options);
   CosineAnnealingLR(const OptimizerHere& optimizer, int64_t T_max, double eta_min = 0.0)
       : CosineAnnealingLR(optimizer, CosineAnnealingLROptions{T_max, eta_min}) {}
+  struct Rest {
+    ByName by_name = {};
+    double eta_min = 0.0;
+  };
+  CosineAnnealingLR(const OptimizerHere& optimizer, int64_t T_max, Rest rest)
+      : CosineAnnealingLR(optimizer, CosineAnnealingLROptions{T_max, rest.eta_min}) {}
 
  private:
   double rate(double base, int64_t t) const override;
@@ -289,6 +308,12 @@ class PolynomialLR final : public Scheduler {
                         double power = 1.0);
   PolynomialLR(const OptimizerHere& optimizer, PolynomialLROptions options)
       : PolynomialLR(optimizer, options.total_iters, options.power) {}
+  struct Rest {
+    ByName by_name = {};
+    double power = 1.0;
+  };
+  PolynomialLR(const OptimizerHere& optimizer, int64_t total_iters, Rest rest)
+      : PolynomialLR(optimizer, total_iters, rest.power) {}
 
  private:
   double rate(double base, int64_t t) const override;

@@ -11,7 +11,11 @@ void SavedItem::fail_type() const {
   fail<ArgumentError>("saved_data: the saved value has another type");
 }
 
-std::vector<Variable> Context::saved_tensors() const {
+void SavedTensors::fail_index(size_t i) const {
+  fail<IndexError>("autograd::Function: saved_tensors()[", i, "] of ", size(), " saved ones");
+}
+
+SavedTensors Context::saved_tensors() const {
   std::vector<Variable> all = saved_;
   for (size_t i = 0; i < all.size(); ++i) {
     if (!all[i].defined()) continue;
@@ -26,7 +30,7 @@ std::vector<Variable> Context::saved_tensors() const {
           {RefPtr<TapeNode>::share(const_cast<TapeNode*>(running_node())), uint32_t(outputs_[i])});
     }
   }
-  return all;
+  return {std::move(all)};
 }
 
 bool Context::needs_input_grad(size_t argument) const {

@@ -89,6 +89,19 @@ class SavedItem {
   std::any value_;
 };
 
+/// The values that forward saved, in their order.
+struct SavedTensors : std::vector<Variable> {
+  /// Throws IndexError if so many were not saved.
+  Variable operator[](size_t i) const {
+    if (i >= size()) [[unlikely]]
+      fail_index(i);
+    return data()[i];
+  }
+
+ private:
+  [[noreturn, gnu::cold]] void fail_index(size_t i) const;
+};
+
 /// What forward keeps for backward.
 class Context {
  public:
@@ -99,14 +112,14 @@ class Context {
     saved_ = {variables...};
   }
   /// Throws AutogradError for a variable that was changed in place since.
-  std::vector<Variable> saved_tensors() const;
+  SavedTensors saved_tensors() const;
   /// `auto [x, w] = ctx.saved_tensors<2>();` Throws ArgumentError for another number.
   template <size_t n>
   std::array<Variable, n> saved_tensors(Where where = Where::current()) const {
     return tapegrad::detail::exactly<n>(saved_tensors(), where);
   }
-  std::vector<Variable> get_saved_variables() const { return saved_tensors(); }
-  std::vector<Variable> saved_variables() const { return saved_tensors(); }
+  SavedTensors get_saved_variables() const { return saved_tensors(); }
+  SavedTensors saved_variables() const { return saved_tensors(); }
   /// Whether the argument requires a gradient; the first one is 0.
   bool needs_input_grad(size_t argument) const;
 

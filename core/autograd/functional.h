@@ -45,6 +45,7 @@ struct JacobianOptions {
 struct JacobianProduct {
   static constexpr int kParts = 2;
   Variable output, product;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
 struct Products {
   std::vector<Variable> outputs, products;

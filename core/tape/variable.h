@@ -74,8 +74,9 @@ class Variable : public VariableOps {
       fail_empty();
     return state_->value;
   }
-  const Shape& shape() const { return value().shape(); }
-  int64_t size(int dim) const;  // a negative dim counts from the end
+  const Shape& shape() const& { return value().shape(); }
+  Shape shape() const&& { return value().shape(); }  // for `for (auto size : (x * y).shape())`
+  int64_t size(int dim) const;                       // a negative dim counts from the end
   int64_t shape(int dim) const { return size(dim); }
   int rank() const { return value().rank(); }
   int64_t numel() const { return value().numel(); }
@@ -236,7 +237,8 @@ class Variable : public VariableOps {
   Property data() const;
 
   // Other names of members.
-  const Shape& sizes() const { return shape(); }
+  const Shape& sizes() const& { return shape(); }
+  Shape sizes() const&& { return value().shape(); }
   /// `auto [b, t, c] = x.sizes<3>();` Throws ShapeError for a tensor of another rank.
   template <size_t n>
   std::array<int64_t, n> sizes() const {
@@ -538,6 +540,16 @@ auto& part_of(R& result) {
     else
       return third;
   }
+}
+[[noreturn, gnu::cold]] void fail_part(int part, int parts);
+/// The part as of Python's tuple: linalg::svd(x)[1]. Throws IndexError for another number.
+template <NamedParts R>
+Variable part_at(const R& result, int part) {
+  if (part < 0 || part >= R::kParts) [[unlikely]]
+    fail_part(part, R::kParts);
+  if constexpr (R::kParts == 3)
+    if (part == 2) return part_of<2>(result);
+  return part == 0 ? part_of<0>(result) : part_of<1>(result);
 }
 }  // namespace detail
 }  // namespace tapegrad

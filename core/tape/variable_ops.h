@@ -213,6 +213,7 @@ class VariableOps : public ReductionOps {
   Variable floor(Where where = Where::current()) const;
   Variable ceil(Where where = Where::current()) const;
   Variable round(Where where = Where::current()) const;
+  Variable round(int decimals, Where where = Where::current()) const;
   Variable trunc(Where where = Where::current()) const;
   Variable fix(Where where = Where::current()) const;
   Variable frac(Where where = Where::current()) const;
@@ -341,6 +342,7 @@ class VariableOps : public ReductionOps {
   Variable& mul_(const Operand& other);
   Variable& div_(const Operand& other);
   Variable& copy_(const Variable& values, Where where = Where::current());
+  Variable& copy_(const Tensor& values, Where where = Where::current());
   Variable& fill_(Number value, Where where = Where::current());
   Variable& zero_(Where where = Where::current());
   Variable& neg_(Where where = Where::current());

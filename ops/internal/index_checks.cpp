@@ -13,10 +13,11 @@ Tensor as_index(std::string_view op, const Tensor& index) {
 }
 
 // Negative indices are rejected, because they would hide errors in index computations.
-void check_index(std::string_view op, const Tensor& index, int64_t size) {
+void check_index(std::string_view op, const Tensor& index, int64_t size, bool wraps) {
   if (context.recorder != nullptr) [[unlikely]]
-    if (record_check(
-            index, [name = std::string(op), size](const Tensor& x) { check_index(name, x, size); }))
+    if (record_check(index, [name = std::string(op), size, wraps](const Tensor& x) {
+          check_index(name, x, size, wraps);
+        }))
       return;
   kernels::IndexScan scan;
   kernels::scan_index(index, size, scan);
@@ -28,8 +29,9 @@ void check_index(std::string_view op, const Tensor& index, int64_t size) {
     position[i] = rest % index.shape()[i];
     rest /= index.shape()[i];
   }
-  fail<IndexError>(op, ": index ", scan.value, " at position ", position, " is outside [0, ", size,
-                   ")");
+  const int64_t given = wraps && scan.value < 0 ? scan.value - size : scan.value;
+  fail<IndexError>(op, ": index ", given, " at position ", position, " is outside [",
+                   wraps ? -size : 0, ", ", size, ")");
 }
 
 Variable wrapped(std::string_view op, const Variable& index, int64_t size) {
@@ -37,7 +39,7 @@ Variable wrapped(std::string_view op, const Variable& index, int64_t size) {
     fail<DTypeError>(op, ": indices are int32 or int64, not ", name(index.dtype()));
   const Variable whole = index.to(i64);
   const Variable inside = where(whole < 0, whole + size, whole);
-  check_index(op, inside.value().contiguous(), size);
+  check_index(op, inside.value().contiguous(), size, /*wraps=*/true);
   return inside;
 }
 

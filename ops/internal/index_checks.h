@@ -11,7 +11,7 @@ namespace tapegrad::detail {
 Tensor as_index(std::string_view op, const Tensor& index);
 
 /// Throws IndexError, naming the first invalid index, unless all indices are in [0, size).
-void check_index(std::string_view op, const Tensor& index, int64_t size);
+void check_index(std::string_view op, const Tensor& index, int64_t size, bool wraps = false);
 
 /// Converts indices to int64 and adds size to negative ones. Throws IndexError, naming the first
 /// invalid index, unless all indices are in [-size, size).

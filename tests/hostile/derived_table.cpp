@@ -282,15 +282,25 @@ void add_complex_rows(Table& table) {
     parts_of(narrow(x, -1, 0, 2));
   });
   const auto use = [](const auto&... results) { (results.numel(), ...); };
-  table.add(parts("ComplexPairs", {"ComplexPairs", "abs", "angle", "real", "imag", "conj"}),
-            [use](const Variable& x) {
-              const ComplexPairs z = x;
-              attempt([&] { z.abs(), abs(z); }, [&] { z.angle(); }, [&] { z.real(); },
-                      [&] { z.imag(); }, [&] { z.conj(); }, [&] { z + z, z - z, -z; },
-                      [&] { z / z; }, [&] { use(z * 2, 2 * z, z / 2, 1 / z, 1 - z, z + 1); },
-                      [&] { use(z * x, x * z, z / x, x / z, z + x, z - x, x - z); });
-              use(z * z);
-            });
+  table.add(
+      parts("ComplexPairs",
+            {"ComplexPairs", "abs",     "angle",   "real",    "imag",       "conj",   "square",
+             "sum",          "mean",    "index",   "select",  "slice",      "narrow", "unsqueeze",
+             "transpose",    "permute", "reshape", "flatten", "contiguous", "clone",  "detach",
+             "view_as_real", "add_",    "sub_",    "mul_",    "div_"}),
+      [use](const Variable& x) {
+        const ComplexPairs z = x;
+        attempt([&] { z.abs(), abs(z); }, [&] { z.angle(); }, [&] { z.real(); }, [&] { z.imag(); },
+                [&] { z.conj(); }, [&] { z + z, z - z, -z; }, [&] { z / z; },
+                [&] { use(z * 2, 2 * z, z / 2, 1 / z, 1 - z, z + 1); },
+                [&] { use(z * x, x * z, z / x, x / z, z + x, z - x, x - z); },
+                [&] { use(z.square(), z.sum(), z.mean(), z.sum(-1), z.mean(0, true)); },
+                [&] { use(z[0], z.index({0}), z.select(-1, 0), z.slice(-1), z.detach()); },
+                [&] { use(z.narrow(0, 0, 1), z.unsqueeze(-1), z.transpose(0, -1)); },
+                [&] { use(z.permute({0}), z.reshape({-1}), z.flatten(), z.contiguous()); },
+                [&] { z.clone().mul_(z).add_(z).sub_(1).div_(2).view_as_real(); });
+        use(z * z);
+      });
   table.add("complex_mul complex_div", [](const Variable& x, const Variable& y) {
     attempt([&] { complex_mul(x, y); }, [&] { complex_div(x, y); });
     const Variable z = narrow(x, -1, 0, 2), w = narrow(y, -1, 0, 2);

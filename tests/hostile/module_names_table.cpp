@@ -225,10 +225,13 @@ void add_module_name_rows(Table& table) {
     attempt([&] { leaf.grad() = x; }, [&] { leaf.data() = y; });
     leaf.set_grad(y);
   });
-  table.add("Dims::sizes GradientOfOne::GradientOfOne chunk split unbind",
+  table.add("Dims::sizes GradientOfOne::GradientOfOne chunk split split_with_sizes unbind",
             [](const Variable& x, const Variable& y) {
               attempt([&] { x.sizes<2>(); }, [&] { x.shape().sizes<0>(); }, [&] { x.chunk<2>(); },
-                      [&] { x.unbind<1>(-1); }, [&] { x.split<2>(1, 1); });
+                      [&] { x.unbind<1>(-1); }, [&] { x.split<2>(1, 1); },
+                      [&] {
+                        split_with_sizes(x, {1, 2}, -1);
+                      });
               Variable dx = grad(y, x, y, true, false, true);
             });
   table.add("Unique::numel Unique::size Unique::sizes Unique::to_vector", [](const Variable& x) {
