@@ -51,6 +51,26 @@ V updated(Update update, V before, V sum) {
   return update == Update::kAdd ? before + sum : before - sum;
 }
 
+/// Updates `columns` elements of each of some rows of c by those of `lines`, `pitch` apart.
+template <typename T>
+[[gnu::noinline]] void write_lines(const T* lines, int64_t rows, int64_t pitch, T* c, int64_t ldc,
+                                   int64_t columns, Update update) {
+  using B = Batch<T>;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; j += kLanes<T>) {
+      const int64_t count = std::min(kLanes<T>, columns - j);
+      T* to = c + i * ldc + j;
+      B sum = B::load_aligned(lines + i * pitch + j);
+      if (count == kLanes<T>) {
+        if (update != Update::kStore) sum = updated(update, B::load_unaligned(to), sum);
+        sum.store_unaligned(to);
+      } else {
+        if (update != Update::kStore) sum = updated(update, load_some(to, count), sum);
+        store_some(to, count, sum);
+      }
+    }
+}
+
 /// Updates c by a b for one tile of kRows rows and `columns` columns; only kRegisters registers of
 /// each row of b are used. Rows of a are `row` apart, its columns `column`, rows of b `step`. The
 /// last row of b is at `last`.
@@ -74,24 +94,22 @@ template <typename T, int kRows, int kRegisters>
   for (int64_t l = 1; l < depth; ++l, a += column, b += step) add(b);
   add(last);
 
-  const auto store = [&](T* to, B sum) {
-    if (update != Update::kStore) sum = updated(update, B::load_unaligned(to), sum);
-    sum.store_unaligned(to);
-  };
-  const auto store_first = [&](T* to, int64_t count, B sum) {
-    if (update != Update::kStore) sum = updated(update, load_some(to, count), sum);
-    store_some(to, count, sum);
-  };
-  const int64_t rest = columns - (kRegisters - 1) * kLane;
+  if (columns == kRegisters * kLane) {
+    unrolled<kRows>([&](auto i) {
+      unrolled<kRegisters>([&](auto v) {
+        T* to = c + i() * ldc + v() * kLane;
+        B sum = sums[i()][v()];
+        if (update != Update::kStore) sum = updated(update, B::load_unaligned(to), sum);
+        sum.store_unaligned(to);
+      });
+    });
+    return;
+  }
+  alignas(64) T lanes[kRows][kRegisters * kLane];
   unrolled<kRows>([&](auto i) {
-    T* to = c + i() * ldc;
-    unrolled<kRegisters - 1>([&](auto v) { store(to + v() * kLane, sums[i()][v()]); });
-    T* end = to + (kRegisters - 1) * kLane;
-    if (rest == kLane)
-      store(end, sums[i()][kRegisters - 1]);
-    else
-      store_first(end, rest, sums[i()][kRegisters - 1]);
+    unrolled<kRegisters>([&](auto v) { sums[i()][v()].store_aligned(lanes[i()] + v() * kLane); });
   });
+  write_lines(lanes[0], kRows, kRegisters * kLane, c, ldc, columns, update);
 }
 
 template <int64_t kValue>
