@@ -64,9 +64,14 @@ template <typename T>
       if (count == kLanes<T>) {
         if (update != Update::kStore) sum = updated(update, B::load_unaligned(to), sum);
         sum.store_unaligned(to);
-      } else {
+      } else if constexpr (std::is_same_v<T, float>) {
         if (update != Update::kStore) sum = updated(update, load_some(to, count), sum);
         store_some(to, count, sum);
+      } else {
+        for (int64_t k = 0; k < count; ++k) {
+          const T rest = lines[i * pitch + j + k];
+          to[k] = update == Update::kStore ? rest : updated(update, to[k], rest);
+        }
       }
     }
 }
