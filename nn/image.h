@@ -10,11 +10,11 @@
 
 namespace tapegrad::nn {
 
-/// Resizes [n, c, ...] with one to three spatial dimensions, to a size or by a factor.
 namespace detail {
 inline constexpr Variable (*kInterpolate)(const Variable&, InterpolateOptions,
                                           Where) = tapegrad::interpolate;
 }
+/// Resizes [n, c, ...] with one to three spatial dimensions, to a size or by a factor.
 struct Upsample final : Function<Upsample, detail::kInterpolate, InterpolateOptions> {
   explicit Upsample(InterpolateOptions options);
   /// Upsample({9, 7}), Upsample(9): by PyTorch's order, the size.

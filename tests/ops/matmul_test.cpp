@@ -447,6 +447,22 @@ TEST(Matmul, ExactForBatchesOfTinyProducts) {
       }
 }
 
+// A long sum of few columns that are not neighbours: packed to whole registers it would exceed the
+// first-level cache.
+TEST(Matmul, ExactForLongSumsOfStridedColumns) {
+  for (const DType dtype : {f32, f64}) {
+    const Variable wide_a = integers({4, 1, 910}, dtype, 1),
+                   wide_b = integers({4, 910, 18}, dtype, 2);
+    const Variable a = slice(wide_a, 2, 0, 910, 2);
+    const Variable b = slice(slice(wide_b, 1, 0, 910, 2), 2, 0, 18, 2);
+    const Variable y = matmul(a, b), x = matmul(transpose(b, 1, 2), transpose(a, 1, 2));
+    for (int64_t i = 0; i < 4; ++i) {
+      ASSERT_EQ(select(y, 0, i).to_vector<double>(), naive(select(a, 0, i), select(b, 0, i)));
+      ASSERT_EQ(select(x, 0, i).to_vector<double>(), select(y, 0, i).to_vector<double>());
+    }
+  }
+}
+
 // The kernel relies on the number of threads that it requested; with OMP_DYNAMIC there may be
 // fewer.
 TEST(Matmul, ExactWhenOpenMPGivesFewerThreads) {

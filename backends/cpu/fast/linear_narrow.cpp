@@ -12,7 +12,6 @@
 
 #include "backends/cpu/fast/linear_lanes.h"
 #include "backends/cpu/fast/linear_sums.h"
-#include "backends/cpu/tools/exponentials.h"
 #include "backends/cpu/tools/relu.h"
 #include "backends/cpu/tools/transpose.h"
 #include "core/dispatch/implementations.h"
@@ -69,7 +68,6 @@ class Factor {
   /// many rows are done, which is a multiple of the number of lanes.
   template <bool kRelu>
   int64_t multiply_column(const float* a, int64_t rows, float* y) const {
-    const B zero(0.0f);
     int64_t i = 0;
     for (; i + kLane <= rows; i += kLane, a += kLane * rows_) {
       fetch_run(a + kAhead, kLane * rows_);
@@ -79,7 +77,7 @@ class Factor {
         FloatVector block[kLane];
         unrolled<kLane>([&](auto l) {
           const float* from = a + l() * rows_ + k;
-          block[l()] = count == kLane ? load_batch(from).data : load_first(from, count, zero).data;
+          block[l()] = count == kLane ? load_batch(from).data : load_some(from, count).data;
         });
         transpose(block);
         const float* values = values_ + k * step_;

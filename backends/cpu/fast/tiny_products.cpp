@@ -68,7 +68,8 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c) {
     std::swap(a, b);
     a = transposed(a), b = transposed(b);
   }
-  if (n >= kFewestColumns) return multiply_in_cache(m, n, k, a, b, c, ldc, Update::kStore);
+  if (n >= kFewestColumns && fits_into_cache<T>(m, n, k))
+    return multiply_in_cache(m, n, k, a, b, c, ldc, Update::kStore);
   T rows[kMostMultiplications];
   if (b.column != 1 && n > 1) {
     for (int64_t l = 0; l < k; ++l)

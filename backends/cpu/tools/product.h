@@ -19,6 +19,7 @@ void multiply_blocks(int64_t m, int64_t n, int64_t k, Matrix<From> a, Matrix<Fro
 template <typename T>
 bool fits_into_cache(int64_t m, int64_t n, int64_t k);
 /// Updates c as multiply_blocks() does, to the bit, by the calling thread and without workspace.
+/// The product must be one that fits_into_cache() accepts.
 template <typename T>
 void multiply_in_cache(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
                        Update update);

@@ -270,9 +270,9 @@ void Capture::on_operand(const Tensor& x) {
 /// Performs the host's part of a run.
 void Capture::prepare() {
   const detail::Set<&detail::Context::draw_observer> unobserved(nullptr);  // draws of the past
-  for (const Draws& draws : draws_) {
+  for (Draws& draws : draws_) {
     if (draws.generator == nullptr) continue;
-    const RandomState now = draws.generator->draw(4 * draws.counters);
+    const RandomState now = draws.before = draws.generator->draw(4 * draws.counters);
     const RandomState base{now.seed, now.offset - draws.start.offset};
     std::memcpy(values_.data() + draws.place, &base, sizeof(base));
   }
@@ -285,17 +285,15 @@ void Capture::prepare() {
   }
 }
 
-/// Takes back what prepare() did for calls that an error has prevented, given the states of the
-/// generators before.
-void Capture::rewind(std::span<const RandomState> before) {
+/// Takes back what prepare() did for calls that an error has prevented.
+void Capture::rewind() {
   const std::optional<size_t> failed = failed_call();
   if (!failed) return;
-  for (size_t i = 0; i < draws_.size(); ++i) {
-    const Draws& draws = draws_[i];
+  for (const Draws& draws : draws_) {
     if (draws.generator == nullptr) continue;
     if (const auto next = draw_from(draws.start.seed, *failed))
       draws.generator->set_state(
-          {before[i].seed, before[i].offset + (next->offset - draws.start.offset)});
+          {draws.before.seed, draws.before.offset + (next->offset - draws.start.offset)});
   }
   for (const Part& part : parts_)
     if (part.calls > *failed && part.undo) part.undo();
@@ -313,14 +311,11 @@ void Capture::replay() {
     else if (!now.value().shares_storage(into))
       kernels::copy(now.value(), into);
   }
-  std::vector<RandomState> before;
-  for (const Draws& draws : draws_)
-    before.push_back(draws.generator != nullptr ? draws.generator->state() : RandomState{});
   try {
     prepare();
     launch(values_);
   } catch (...) {
-    rewind(before);
+    rewind();
     throw;
   }
   for (const Gradient& gradient : gradients_) {

@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -111,7 +110,8 @@ class Capture : public StepObserver {
   /// Returns the number of the call that ended the last run with an error; none if calls are not
   /// recorded one by one.
   virtual std::optional<size_t> failed_call() const { return {}; }
-  /// Returns the recorded state of the first draw from this seed by call `first` or a later one.
+  /// Returns the recorded state of the first draw of new numbers, from this seed, by call
+  /// `first` or a later one.
   virtual std::optional<RandomState> draw_from(uint64_t /*seed*/, size_t /*first*/) const {
     return {};
   }
@@ -133,6 +133,7 @@ class Capture : public StepObserver {
     RandomState start;
     size_t place;
     uint64_t counters;
+    RandomState before{};  // the state before the last run
   };
   struct Part {
     size_t begin;  // of its values
@@ -162,7 +163,7 @@ class Capture : public StepObserver {
   void lose();
   void reset_generators();
   void prepare();
-  void rewind(std::span<const RandomState> before);
+  void rewind();
   Gradient* find(const Leaf& leaf);
 
   const Device device_;
