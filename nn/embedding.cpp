@@ -8,6 +8,7 @@
 #include "ops/binary.h"
 #include "ops/index.h"
 #include "ops/linalg_composed.h"
+#include "ops/scatter.h"
 #include "ops/view.h"
 
 namespace tapegrad::nn {
@@ -45,15 +46,20 @@ Embedding::Embedding(EmbeddingSettings options)
   weight = rows;
 }
 
-/// Scales the rows with these ids in place to norms of at most max_norm.
+/// Scales the rows with these ids in place to norms of at most max_norm; writes no other rows.
 static void shorten_rows(const Variable& table, const Variable& ids, double max_norm, double p) {
+  if (ids.numel() == 0) return;
   const NoGrad off;
-  const Variable flat = flatten(ids), rows = index_select(table.detach(), 0, flat);
+  const Variable flat = flatten(ids).to(i64);
+  Variable here = table.detach();
+  const Variable rows = index_select(here, 0, flat);
   const Variable norms = linalg::vector_norm(rows, p, {1}, true);
   // As in PyTorch, the divisor exceeds the norm by 1e-7.
-  const Variable factors = where(norms > max_norm, max_norm / (norms + 1e-7), 1.0);
-  Variable here = table.detach();
-  here.index_copy_(0, flat, rows * factors);
+  const Variable scaled = rows * where(norms > max_norm, max_norm / (norms + 1e-7), 1.0);
+  // The scatter kernel takes an index for each element.
+  const Variable places = expand(unsqueeze(flat, 1), rows.shape()).contiguous();
+  kernels::scatter(scaled.value(), places.value(), 0, here.writable());
+  here.value().storage().bump_version();
 }
 
 Variable Embedding::forward(const Variable& ids, Where where) const {
