@@ -27,8 +27,8 @@ struct MemoryStats;  // core/base/allocator.h
 
 namespace tapegrad::cuda {
 
-/// A call of a CUDA library failed. After an error inside a kernel, such as an illegal address,
-/// this process can no longer use the device.
+/// Error of a call of a CUDA library. After an error inside a kernel, such as an illegal address,
+/// the process can no longer use the device.
 struct CudaError : Error {
   using Error::Error;
 };
@@ -54,9 +54,9 @@ std::vector<PoolStats> pool_stats(Device device = gpu);
 /// Returns a text that describes the use of a device's memory, as shown by OutOfMemory errors.
 std::string memory_summary(Device device = gpu);
 
-/// Statistics of pinned host memory: staging blocks for asynchronous copies, which are in use until
-/// a device has read them and then cached, and the memory of pinned tensors. empty_cache(device)
-/// frees cached memory.
+/// Returns statistics of pinned host memory: staging blocks for asynchronous copies, and pinned
+/// tensors. A staging block is in use until a device has read it, and is then cached.
+/// empty_cache(device) frees cached memory.
 MemoryStats pinned_memory_stats();
 
 /// Copies x to pinned host memory, which the device reads directly: to(device) then neither copies

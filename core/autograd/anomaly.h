@@ -17,13 +17,13 @@ struct AnomalyOptions {
   bool infinity = true;  // also look for infinities; NaN is always looked for
 };
 
-/// While the object lives, every op on this thread checks its floating-point results, and every
+/// While the object exists, every op on this thread checks its floating-point results, and every
 /// rule checks its gradients. The first op or rule that produces a NaN or an infinity throws
-/// AutogradError with its name and the user's source line. An op whose input is already bad is not
-/// blamed; a rule that introduces NaN into the gradients is named even if the NaN came from its
-/// saved tensors. Inside composed ops only NaN is looked for, because many use infinities
-/// internally (a masked softmax, for example). Slow: reads every result once more. When off, the
-/// mode costs one predicted branch per op.
+/// AutogradError with its name and the user's source line. An op whose input already has such a
+/// value is not blamed. A rule that introduces NaN into the gradients is named even if the NaN came
+/// from its saved tensors. Inside composed ops only NaN is searched for, because many of them use
+/// infinities internally (a masked softmax, for example). The mode is slow: it reads every result
+/// once more. When off, it costs one predicted branch per op.
 class [[nodiscard]] AnomalyMode {
  public:
   explicit AnomalyMode(AnomalyOptions options = {});

@@ -16,8 +16,8 @@ namespace tapegrad {
 
 namespace detail {
 
-/// While it lives, tensors that nodes of this thread would save are dropped; `run` recomputes them
-/// from the inputs. Has no effect while nothing is recorded.
+/// While the object exists, tensors that nodes of this thread would save are dropped; `run`
+/// recomputes them from the inputs. Has no effect while nothing is recorded.
 class [[nodiscard]] CheckpointScope {
  public:
   using Run = std::function<void(const std::vector<Variable>& inputs)>;
@@ -52,7 +52,7 @@ auto checkpoint(F f, const Variable& x, const Xs&... xs) {
   });
   return f(x, xs...);
 }
-/// Overload for functions of a list.
+/// Overload for functions of a list of variables.
 template <typename F>
 auto checkpoint(F f, const std::vector<Variable>& xs) {
   const detail::CheckpointScope scope(xs, [f](const std::vector<Variable>& in) mutable { f(in); });

@@ -12,12 +12,12 @@
 //   };
 //   Variable y = Cube::apply(x);
 //
-// The context may also be a pointer. forward runs without recording, and returns a Variable or a
-// std::vector of them. backward returns one gradient for each argument of forward behind the
-// context, empty for a number. A gradient that is larger than an argument that was broadcast is
-// summed to its shape, and one of another float type is converted. forward must not write in place
-// to a result of another op. A backward pass with create_graph differentiates it again.
-// core/tape/op.h describes ops with less overhead.
+// The context may also be passed as a pointer. forward runs without recording, and returns a
+// Variable or a std::vector of them. backward returns one gradient for each argument of forward
+// after the context, empty for a number. If forward broadcast an argument, its gradient may be
+// larger and is summed to the argument's shape. A gradient of another float type is converted.
+// forward must not write in place to a result of another op. A backward pass with create_graph
+// differentiates backward again. core/tape/op.h describes ops with less overhead.
 #pragma once
 
 #include <any>
@@ -36,8 +36,8 @@
 namespace tapegrad::autograd {
 
 /// A value of Context::saved_data: a number, a Variable, a list of sizes, a text, a pointer, or any
-/// other copyable type, which to<T>() returns. Reading another type than the saved one throws
-/// ArgumentError. A pointer must be valid until the backward pass.
+/// other copyable type. to<T>() returns the value; it throws ArgumentError if T is not the saved
+/// type. A pointer must be valid until the backward pass.
 class SavedItem {
  public:
   SavedItem() = default;
@@ -89,9 +89,9 @@ class SavedItem {
   std::any value_;
 };
 
-/// The values that forward saved, in their order.
+/// The values saved by forward, in their order.
 struct SavedTensors : std::vector<Variable> {
-  /// Throws IndexError if so many were not saved.
+  /// Throws IndexError if there is no value i.
   Variable operator[](size_t i) const {
     if (i >= size()) [[unlikely]]
       fail_index(i);
@@ -102,34 +102,37 @@ struct SavedTensors : std::vector<Variable> {
   [[noreturn, gnu::cold]] void fail_index(size_t i) const;
 };
 
-/// What forward keeps for backward.
+/// State that forward keeps for backward.
 class Context {
  public:
-  /// Keeps arguments and results of forward.
+  /// Saves arguments and results of forward.
   void save_for_backward(std::vector<Variable> variables) { saved_ = std::move(variables); }
   template <std::derived_from<Variable>... Vs>
   requires(sizeof...(Vs) > 0) void save_for_backward(const Vs&... variables) {
     saved_ = {variables...};
   }
-  /// Throws AutogradError for a variable that was changed in place since.
+  /// Returns the saved values. Throws AutogradError if one was changed in place since forward.
   SavedTensors saved_tensors() const;
-  /// `auto [x, w] = ctx.saved_tensors<2>();` Throws ArgumentError for another number.
+  /// Returns the saved values as an array, for `auto [x, w] = ctx.saved_tensors<2>();`. Throws
+  /// ArgumentError for another number.
   template <size_t n>
   std::array<Variable, n> saved_tensors(Where where = Where::current()) const {
     return tapegrad::detail::exactly<n>(saved_tensors(), where);
   }
   SavedTensors get_saved_variables() const { return saved_tensors(); }
   SavedTensors saved_variables() const { return saved_tensors(); }
-  /// Whether the argument requires a gradient; the first one is 0.
+  /// Returns whether the argument requires a gradient. Argument 0 is the first one after the
+  /// context.
   bool needs_input_grad(size_t argument) const;
 
-  /// Results of forward that have no gradient, such as indices. They do not require one.
+  /// Declares results of forward without a gradient, such as indices. They do not require a
+  /// gradient.
   void mark_non_differentiable(std::vector<Variable> results) { constant_ = std::move(results); }
   template <std::derived_from<Variable>... Vs>
   requires(sizeof...(Vs) > 0) void mark_non_differentiable(const Vs&... results) {
     constant_ = {results...};
   }
-  /// Whether backward gets zeros for a result that was not used (the default), or an empty
+  /// Sets whether backward gets zeros for a result that was not used (the default), or an empty
   /// Variable.
   void set_materialize_grads(bool on) { materializes_ = on; }
 
@@ -141,14 +144,14 @@ class Context {
   std::vector<Variable> constant_;  // results without a gradient, until the call is recorded
   std::vector<Variable> saved_;
   std::vector<uint32_t> versions_;  // of the saved variables
-  std::vector<int> outputs_;        // the result that a saved variable is, or -1
+  std::vector<int> outputs_;        // index of the result that a saved variable is, or -1
   std::vector<bool> needs_;         // of each argument
 };
 using AutogradContext = Context;
 using variable_list = std::vector<Variable>;
 using tensor_list = variable_list;
 
-/// A call of a Function. Not used directly.
+/// A call of a Function. Internal to Function::apply().
 class FunctionCall {
  public:
   using Backward = std::vector<Variable> (*)(Context&, std::vector<Variable> gradients);
@@ -161,7 +164,7 @@ class FunctionCall {
   void add(const T&) {
     context_->needs_.push_back(false);
   }
-  /// Puts the call on the tape, and returns its results with their history.
+  /// Puts the call on the tape. Returns its results with their history.
   std::vector<Variable> record(const std::vector<Variable>& results, Where where);
 
  private:
@@ -169,13 +172,13 @@ class FunctionCall {
   std::shared_ptr<Context> context_;
   Backward backward_;
   std::vector<Variable> inputs_;
-  std::vector<size_t> arguments_;   // the argument that each input is
+  std::vector<size_t> arguments_;   // index of the argument of each input
   std::vector<uint32_t> versions_;  // of each input, before forward
 };
 
 template <typename Self>
 struct Function {
-  // For the class that derives from it.
+  // Makes these names available in derived classes.
   using variable_list = autograd::variable_list;
   using tensor_list = autograd::tensor_list;
   using AutogradContext = Context;

@@ -7,10 +7,10 @@
 //   auto J = jacobian(f, std::vector{x, y});       // J[0][1]: of output 0 by input 1
 //   Variable H = hessian([](const Variable& x) { return sum(x * x * x); }, x);
 //
-// A function takes one Variable, several, or a const std::vector<Variable>&. It returns one
-// Variable, or a std::vector, array, pair or tuple of them. With a single Variable as input the
-// results are single; with a std::vector of inputs they are lists. The function is called with
-// copies that share storage and with recording on, so only its use of its arguments is
+// A function takes one Variable, several Variables, or a const std::vector<Variable>&. It returns
+// one Variable, or a std::vector, array, pair or tuple of Variables. With a single Variable as
+// input the results are single; with a std::vector of inputs they are lists. The function is called
+// with copies that share storage and with recording on, so only its use of its arguments is
 // differentiated.
 //
 // Inputs must be floats, else DTypeError is thrown. If an output does not depend on an input, the
@@ -135,7 +135,7 @@ JacobianProduct vjp(F f, const Variable& x, const Variable& v = {},
   return detail::only(
       detail::vjp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
 }
-/// v has one entry per output; the products have one entry per input.
+/// Overload for lists: v has one entry per output, and the products have one entry per input.
 template <typename F>
 Products vjp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
              FunctionalOptions options = {}) {
@@ -151,7 +151,7 @@ JacobianProduct jvp(F f, const Variable& x, const Variable& v = {},
   return detail::only(
       detail::jvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
 }
-/// v has one entry per input; the products have one entry per output.
+/// Overload for lists: v has one entry per input, and the products have one entry per output.
 template <typename F>
 Products jvp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
              FunctionalOptions options = {}) {
@@ -165,7 +165,7 @@ template <typename F>
 Variable jacobian(F f, const Variable& x, JacobianOptions options = {}) {
   return detail::jacobian(detail::ListFunction::of_one(f), {x}, options)[0][0];
 }
-/// result[k][i] is the Jacobian of output k with respect to input i.
+/// Overload for lists: result[k][i] is the Jacobian of output k with respect to input i.
 template <typename F>
 std::vector<std::vector<Variable>> jacobian(F f, const std::vector<Variable>& xs,
                                             JacobianOptions options = {}) {
@@ -179,8 +179,8 @@ template <typename F>
 Variable hessian(F f, const Variable& x, JacobianOptions options = {}) {
   return detail::hessian(detail::ListFunction::of_one(f), {x}, options)[0][0];
 }
-/// result[i][j] has shape xs[i].shape + xs[j].shape: derivatives with respect to input i and input
-/// j.
+/// Overload for lists: result[i][j] contains the derivatives with respect to inputs i and j and has
+/// shape xs[i].shape + xs[j].shape.
 template <typename F>
 std::vector<std::vector<Variable>> hessian(F f, const std::vector<Variable>& xs,
                                            JacobianOptions options = {}) {

@@ -1,4 +1,4 @@
-// Gradient checks: compares backward passes of any callable with central differences in float64,
+// Gradient checks: compare the backward pass of any callable with central differences in float64,
 // over the full Jacobian.
 //
 //   auto result = gradcheck([](const auto& in) { return tanh(in[0] * in[1]); }, {a, b},
@@ -31,7 +31,8 @@ struct GradcheckResult {
   /// Names the input, the element and both values of the first mismatch; empty if ok.
   std::string message;
 
-  /// `bool ok = gradcheck(f, x);` Not to a number.
+  /// Converts for `bool ok = gradcheck(f, x);`. A template, so that a result does not convert to a
+  /// number.
   template <std::same_as<bool> B>
   operator B() const {
     return ok;
@@ -80,7 +81,7 @@ GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, double eps, 
   return gradcheck(std::move(f), inputs, GradcheckOptions{1, eps, atol, rtol});
 }
 
-/// gradcheck() of the first and the second derivatives.
+/// Checks first and second derivatives; PyTorch's name.
 template <typename F>
 requires(!std::invocable<F, const Variable&> ||
          std::invocable<F, const std::vector<Variable>&>) GradcheckResult

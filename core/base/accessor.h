@@ -1,4 +1,4 @@
-// Accessor: the elements of a strided array in the memory of the CPU, by x[i][j].
+// Accessor: element access by x[i][j] for a strided array in CPU memory.
 #pragma once
 
 #include <array>
@@ -22,7 +22,8 @@ class Accessor {
   int64_t size(size_t dim) const { return sizes_.at(dim); }
   int64_t stride(size_t dim) const { return strides_.at(dim); }
   T* data() const { return data_; }
-  /// An element, or an Accessor of one dimension less. Throws IndexError outside of [0, size(0)).
+  /// Returns an element, or an Accessor with one dimension less. Throws IndexError outside [0,
+  /// size(0)).
   template <std::integral I>
   decltype(auto) operator[](I index) const {
     const auto i = int64_t(index);

@@ -9,8 +9,8 @@
 
 namespace tapegrad {
 
-/// Sizes are in bytes, rounded up to the allocator's size classes. Tensors of less than a kilobyte
-/// live in the small-object pool (core/base/free_list.h) and are not counted.
+/// Sizes are in bytes and rounded up to the allocator's size classes. Tensors smaller than 1 KiB
+/// use the small-object pool (core/base/free_list.h) and are not counted.
 struct MemoryStats {
   int64_t in_use = 0;
   int64_t peak = 0;                // largest in_use since the start or reset_peak_memory()

@@ -1,5 +1,6 @@
-// ByName: the members of an options struct that begins with it must be named. It also knows the
-// line that makes the options, so that errors of constructors name the user's line.
+// ByName: first member of an options struct whose other members must be given by name. ByName also
+// stores the source line that made the options, so that errors of constructors name the user's
+// line.
 //
 //   struct PadOptions {
 //     ByName by_name = {};

@@ -1,10 +1,10 @@
-// Chained: options whose members are set by calls behind one another, as in libtorch.
+// Chained: options whose members are set by chained calls, as in libtorch.
 //
 //   using SGDOptions = Chained<optim::SGDOptions, &optim::SGDOptions::lr>;
 //   optim::SGD sgd(parameters, SGDOptions(0.1).momentum(0.9).nesterov(true));
 //
-// The pointers name the members that the constructor takes. A call of a member that the options do
-// not have is an error.
+// The pointers name the members that the constructor takes. A call that names no member of the
+// options does not compile.
 #pragma once
 
 #include <utility>
@@ -23,7 +23,7 @@ struct MemberType<T Struct::*> {
 template <typename Plain, auto... kFirst>
 struct Chained : Plain {
   Chained() = default;
-  /// A template, so that `Options({2, 2})` is not ambiguous with a copy.
+  /// This constructor is a template, so that `Options({2, 2})` is not ambiguous with a copy.
   template <typename P = Plain>
   requires(sizeof...(kFirst) > 0)
       Chained(typename detail::MemberType<decltype(kFirst)>::Type... values) {
@@ -374,7 +374,7 @@ struct Chained : Plain {
   Chained& zero_infinity(decltype(P::zero_infinity) set) {
     return P::zero_infinity = std::move(set), *this;
   }
-  /// libtorch's name of num_workers.
+  /// Sets num_workers under libtorch's name.
   template <typename P = Plain>
   Chained& workers(decltype(P::num_workers) set) {
     return P::num_workers = std::move(set), *this;

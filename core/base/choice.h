@@ -1,4 +1,4 @@
-// Choice: an enumerator of an option, given as such or by PyTorch's name.
+// Choice: the value of an option, given as an enumerator or by PyTorch's name.
 //
 //   interpolate(x, {.scale_factor = 2.0, .mode = SampleMode::kLinear});
 //   interpolate(x, {.scale_factor = 2.0, .mode = "bilinear"});

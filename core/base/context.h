@@ -1,7 +1,6 @@
-// Context: the state of a thread that ops read on their hot path. A single object of trivial type
-// at a fixed offset from the thread pointer, because every op reads it. The part of core that owns
-// a field changes the field through Set, which restores the previous value; nothing else writes to
-// the context.
+// Context: per-thread state that ops read on their hot path. Context is one object of trivial type
+// at a fixed offset from the thread pointer, so that a read is cheap. Each field belongs to one
+// part of core, which changes the field only through Set; Set restores the previous value.
 #pragma once
 
 #include <string>
@@ -22,8 +21,8 @@ namespace detail {
 class AutocastScope;
 struct RunningModel;
 
-/// Value of Context::anomaly if an observer sees results (core/autograd/internal). It looks at no
-/// operand, so ops may overwrite operands.
+/// Value of Context::anomaly if an observer receives results (core/autograd/internal). The observer
+/// reads no operands, so ops may overwrite them.
 inline constexpr unsigned char kObserve = 4;
 
 struct Context {
@@ -34,7 +33,7 @@ struct Context {
   bool is_inferring = false;              // modules compute sizes and do not train
   unsigned char anomaly = 0;              // what AnomalyMode looks for, or kObserve; 0: nothing
   const TapeNode* running = nullptr;      // the node whose rule runs, or the call of a composed op
-  const std::string* scope = nullptr;     // name of the running module, "Net.fc1"
+  const std::string* scope = nullptr;     // name of the running module, such as "Net.fc1"
   RunningModel* model = nullptr;          // the outermost module that runs (nn/module_call.h)
   const Where* module_line = nullptr;     // location of the call of the running module
   const Where* error_line = nullptr;      // location of an op that has no node yet

@@ -42,7 +42,7 @@ inline constexpr Device gpu{DeviceType::kCuda, 0};
 std::string to_string(Device device);  // "cpu", "cuda:1"
 std::ostream& operator<<(std::ostream& out, Device device);
 
-/// Parses the name of a device; Device::parse(text).
+/// Parses the name of a device. Equivalent to Device::parse(text).
 inline Device parse_device(std::string_view text) { return Device::parse(text); }
 
 /// Returns whether tensors can be created on the device. why_unavailable() returns the reason if
@@ -50,13 +50,13 @@ inline Device parse_device(std::string_view text) { return Device::parse(text); 
 bool is_available(Device device);
 std::string why_unavailable(Device device);  // empty if available
 
-/// Returns the device of creation functions that are given none: initially TAPEGRAD_DEVICE if set,
-/// else the CPU. Throws DeviceError if the device cannot be used.
+/// Returns the device that creation functions use if none is given: initially TAPEGRAD_DEVICE if
+/// set, else the CPU. Throws DeviceError if the device cannot be used.
 Device default_device();
 void set_default_device(Device device);
 
-/// Returns the device if it is available, otherwise the CPU, with a single notice on stderr. Used
-/// by `x | gpu`.
+/// Returns the device if it is available, otherwise the CPU. Prints one notice to stderr in the
+/// latter case. Used by `x | gpu`.
 Device device_or_cpu(Device device);
 
 }  // namespace tapegrad

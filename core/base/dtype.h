@@ -50,15 +50,15 @@ constexpr bool is_float(DType dtype) { return dtype <= DType::kFloat64; }
 constexpr bool is_integer(DType dtype) { return dtype > DType::kFloat64 && dtype < DType::kBool; }
 std::ostream& operator<<(std::ostream& out, DType dtype);  // float32
 
-/// Parses "float32", "f4", "f", "bf16", "?" and so on. Throws DTypeError, which lists the known
-/// names.
+/// Parses names such as "float32", "f4", "f", "bf16" and "?". Throws DTypeError, which lists the
+/// known names.
 DType parse_dtype(std::string_view text);
 
-/// Returns the dtype that represents values of both, as in PyTorch: float16 with bfloat16 gives
-/// float32, a float with an integer gives the float, uint8 with int8 gives int16.
+/// Returns the dtype that represents the values of both, as in PyTorch: float16 and bfloat16 give
+/// float32, a float and an integer give the float, uint8 and int8 give int16.
 DType promote(DType a, DType b);
 
-/// Returns the dtype of creation functions that are given none; initially float32.
+/// Returns the dtype that creation functions use if none is given; initially float32.
 DType default_dtype();
 void set_default_dtype(DType dtype);  // throws DTypeError unless it is a float dtype
 
@@ -100,8 +100,8 @@ inline constexpr DType kDTypeOf<uint8_t> = u8;
 template <>
 inline constexpr DType kDTypeOf<bool> = boolean;
 
-/// Whether a dtype has elements of type T. There is none for `long long`, `unsigned` and `char`,
-/// for example: tensors hold int64_t (`long`), int32_t, uint8_t, int8_t.
+/// Whether a dtype has elements of type T. Tensors hold int64_t (`long`), int32_t, uint8_t and
+/// int8_t, but not `long long`, `unsigned` or `char`, for example.
 template <typename T>
 inline constexpr bool kIsElement = kDTypeOf<T> != DType(255);
 

@@ -21,7 +21,7 @@ struct Error : std::runtime_error {
   const char* what() const noexcept override {
     return located_ ? located_->c_str() : std::runtime_error::what();
   }
-  /// what() without the line that gives the location.
+  /// Returns what() without the line that gives the location.
   const char* message() const noexcept { return std::runtime_error::what(); }
 
   /// Appends the location line. Only the first call has an effect, so the innermost location is
@@ -80,7 +80,7 @@ class ErrorText {
   void add(char part) { text_ += part; }
   void add(double part);
   void add(std::integral auto part) { text_ += std::to_string(part); }
-  /// Any other type that can be written to a stream.
+  /// Appends a value of any other type that can be written to a stream.
   template <typename T>
   requires(!std::convertible_to<const T&, std::string_view> &&
            !std::is_arithmetic_v<T>) void add(const T& part) {
@@ -103,8 +103,8 @@ void locate_call(Error& error);
 
 }  // namespace detail
 
-/// Throws E with a message made of the concatenated parts. Cold and never inlined: a check costs
-/// the caller one predicted branch.
+/// Throws E with a message made of the concatenated parts. The function is cold and never inlined,
+/// so that a check costs the caller one predicted branch.
 template <typename E, typename... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
   detail::ErrorText text;

@@ -65,7 +65,7 @@ class DrawObserver {
 class RandomGenerator {
  public:
   explicit RandomGenerator(uint64_t seed = 0) : state_{seed, 0} {}
-  ~RandomGenerator();  // tells a captured step, which cannot repeat draws of a generator of its own
+  ~RandomGenerator();  // notifies a captured step, which cannot repeat draws of its own generators
 
   /// Reserves `words` 32-bit words and returns the state at which they start.
   RandomState draw(uint64_t words);
@@ -82,8 +82,8 @@ class RandomGenerator {
   RandomState state_;
 };
 
-/// Returns the generator of random ops that are given none. Its seed is 0 unless manual_seed() sets
-/// another.
+/// Returns the generator that random ops use if none is given. Its seed is 0 unless manual_seed()
+/// sets another.
 RandomGenerator& default_generator();
 void manual_seed(uint64_t seed);
 

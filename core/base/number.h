@@ -1,5 +1,5 @@
-// A number argument whose type is resolved by the tensor it is used with: 2 stays exact in an int64
-// tensor, 0.5 is rounded once in a float32 tensor.
+// Number: a numeric argument that is converted to the dtype of the tensor with which it is
+// combined. 2 stays exact in an int64 tensor; 0.5 is rounded once in a float32 tensor.
 #pragma once
 
 #include <concepts>
@@ -24,7 +24,8 @@ class Number {
   /// Returns the kind of the number: f64, i64 or bool.
   DType kind() const { return kind_; }
 
-  /// Fractions saturate in an integer type. ArgumentError for a whole number that it cannot hold.
+  /// Converts to T. Fractions saturate in an integer type. Throws ArgumentError for a whole number
+  /// that T cannot hold.
   template <typename T>
   T to() const {
     if (kind_ == f64) return convert<T>(real_);
@@ -33,13 +34,13 @@ class Number {
         fail_does_not_fit(std::signed_integral<T>, 8 * sizeof(T));
     return convert<T>(whole_);
   }
-  /// Returns the same, or the closest number that T can hold.
+  /// Returns the number as T, or the closest number that T can hold.
   template <typename T>
   T saturated() const {
     return fits(kDTypeOf<T>) ? to<T>() : convert<T>(real());
   }
-  /// Returns whether a tensor of the dtype can hold it, less its fraction; floats and bool hold any
-  /// number.
+  /// Returns whether a tensor of the dtype can hold the number without its fraction. Floats and
+  /// bool hold any number.
   bool fits(DType dtype) const;
   double real() const { return to<double>(); }
 

@@ -1,5 +1,5 @@
-// RowGradient: the gradient of a matrix that is zero outside of some rows, as that of an embedding
-// table. Only these rows are stored.
+// RowGradient: the gradient of a matrix that is zero except in some rows, such as that of an
+// embedding table. Only these rows are stored.
 #pragma once
 
 #include <memory>

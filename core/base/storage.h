@@ -4,8 +4,8 @@
 // A kernel may store a large result in a packed layout if the next kernel can read it. The first
 // call of data() converts it to row-major order, so all other code ignores packed layouts.
 //
-// A storage created while a step is recorded (core/dispatch/call_recorder.h) is deferred: it has no
-// memory until the recorded calls run.
+// A storage created while a step is recorded (core/base/internal/call_recorder.h) is deferred: it
+// has no memory until the recorded calls run.
 #pragma once
 
 #include <cstddef>
@@ -60,12 +60,13 @@ class alignas(64) TensorStorage final : public Counted {
     return !is_wrapped() && !is_inline() && !is_packed() && !stays_in_order() && !is_small_;
   }
   bool stays_in_order() const { return stays_in_order_.load(std::memory_order_relaxed); }
-  /// Forbids packed layouts from now on: a recorded CUDA graph or the program has the address.
+  /// Forbids packed layouts of this storage: a recorded CUDA graph or the program uses the address.
   void keep_in_order() { stays_in_order_.store(true, std::memory_order_relaxed); }
-  /// Whether the program may write to the memory by an address that it has, uncounted by version().
+  /// Whether the program may write to the memory through an address, which version() does not
+  /// count.
   bool is_exposed() const { return wrapped_ || stays_in_order(); }
   /// Declares that the buffer holds values in this packed layout. The values must be new: no other
-  /// thread may know the storage.
+  /// thread may have access to the storage.
   void set_packed(const Packing& packing);
   /// The values in their packed layout; nullopt if they are in row-major order.
   struct PackedValues {
@@ -82,23 +83,23 @@ class alignas(64) TensorStorage final : public Counted {
   bool has_memory() const {
     return data_.load(std::memory_order_relaxed) != nullptr || packed_ != nullptr;
   }
-  /// For the recorder: gives a deferred storage uninitialised memory, unless it has memory.
+  /// Gives a deferred storage uninitialised memory, unless it has memory. Only for the recorder.
   void give_memory();
-  /// For the recorder: lets a deferred storage use memory of the recorder, instead of any other.
+  /// Lets a deferred storage use memory of the recorder in place of its own. Only for the recorder.
   void place(std::byte* memory) {
     if (!is_placed_ || data_.load(std::memory_order_relaxed) != memory) move_to(memory);
   }
   /// Whether the values, in any layout, are in memory of the recorder.
   bool is_placed() const { return is_placed_; }
-  /// For the recorder: takes the memory of a deferred storage away, if it has any.
+  /// Takes the memory of a deferred storage away, if it has any. Only for the recorder.
   void take_memory();
-  /// For the recorder: turns a deferred storage into an ordinary one.
+  /// Turns a deferred storage into an ordinary one. Only for the recorder.
   void settle();
-  /// For the recorder: moves the values of a deferred storage, in row-major order, to a new
-  /// ordinary storage, and leaves the deferred one without memory. The memory must not be the
-  /// recorder's.
+  /// Moves the values of a deferred storage, in row-major order, to a new ordinary storage, and
+  /// leaves the deferred one without memory. The memory must not belong to the recorder. Only for
+  /// the recorder.
   RefPtr<TensorStorage> hand_over();
-  /// Counts the owners that are recorded calls, which has_one_owner() ignores.
+  /// Adds to the number of owners that are recorded calls; has_one_owner() ignores these owners.
   void lend(int calls) { lent_.fetch_add(uint32_t(calls), std::memory_order_relaxed); }
   bool has_one_owner() const { return owners() == 1 + lent_.load(std::memory_order_relaxed); }
   bool is_only_lent() const { return owners() == lent_.load(std::memory_order_relaxed); }
@@ -123,7 +124,7 @@ class alignas(64) TensorStorage final : public Counted {
   bool wrapped_ = false;
   std::atomic<bool> stays_in_order_{false};  // any thread may take the address
   bool is_deferred_ = false;
-  bool is_small_ = false;  // deferred, and so small that it would be inline
+  bool is_small_ = false;  // deferred and small enough to be inline
   mutable bool is_placed_ = false;
   std::atomic<uint32_t> lent_{0};
   const bool inference_;

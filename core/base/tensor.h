@@ -15,11 +15,12 @@ namespace tapegrad {
 class Variable;
 
 namespace detail {
-/// False, in a static_assert that fails only if its template is used.
+/// False. For a static_assert that fails only if its template is used.
 template <typename...>
 inline constexpr bool kNever = false;
-/// Fails to compile. In a noexcept(), which the compiler evaluates where a function is called, the
-/// message is the first error; but so it is in a test whether types convert.
+/// Fails to compile. Used in a noexcept(), which the compiler evaluates where a function is called,
+/// so that the message is the first error. Tests of convertibility also report the message as an
+/// error.
 template <typename... V>
 constexpr bool refuse_tensor() {
   static_assert(kNever<V...>,
@@ -27,8 +28,8 @@ constexpr bool refuse_tensor() {
                 "Variable(t) is a Variable of a Tensor");
   return true;
 }
-/// A method of Variable that Tensor does not have. The deduced type makes the message the first
-/// error.
+/// A method of Variable that Tensor does not have. The deduced return type makes the message the
+/// first error of the compiler.
 struct VariableMethod {
   template <typename... X>
   auto operator()(const X&...) const {
@@ -65,7 +66,7 @@ class Tensor {
       matmul{}, max{}, mean{}, min{}, mm{}, mul{}, mul_{}, norm{}, permute{}, pow{}, relu{},
       requires_grad_{}, reshape{}, select{}, sigmoid{}, slice{}, softmax{}, sqrt{}, squeeze{},
       sub{}, sub_{}, sum{}, tanh{}, transpose{}, unsqueeze{}, view{}, zero_{};
-  /// Writes the values of a Tensor or Variable, which broadcast, into this one:
+  /// Copies the values of a Tensor or Variable, which broadcast, into this tensor:
   /// `model.state_dict()["fc.bias"].copy_(x)` changes the model.
   template <typename X>
   const Tensor& copy_(const X& values) const;
@@ -103,7 +104,8 @@ class Tensor {
   int rank() const { return layout_.shape.rank(); }
   int64_t numel() const { return numel_; }
   DType dtype() const { return dtype_; }
-  /// ArgumentError for a tensor without a value, as for everything below and above that reads it.
+  /// Throws ArgumentError for a tensor without a value, as do all functions of this class that read
+  /// the value.
   Device device() const { return storage().device(); }
   bool is_contiguous() const { return contiguous_; }
   TensorStorage& storage() const {
@@ -118,7 +120,7 @@ class Tensor {
            size_t(numel_ * size_of(dtype_)) == storage_->bytes();
   }
 
-  /// Returns a pointer to the first element. T must match the dtype, which kernels know from the
+  /// Returns a pointer to the first element. T must match the dtype; kernels get T from the
   /// dispatch table.
   template <typename T>
   [[gnu::always_inline]] T* data() const {
@@ -134,11 +136,10 @@ class Tensor {
   /// Returns a contiguous tensor of the values on the CPU, for a function that reads them there.
   Tensor on_host(DType dtype, const char* function) const;
 
-  /// For a captured step: returns a tensor with the values of this one, and with its memory, which
-  /// this one no longer has (TensorStorage::hand_over()).
+  /// Returns a tensor with the values and the memory of this one, which has no memory afterwards
+  /// (TensorStorage::hand_over()). For captured steps.
   Tensor hand_over() const;
-  /// Moves the first element. For kernels that are called for one part of their operands after
-  /// another.
+  /// Sets the offset of the first element. For kernels that are called for parts of their operands.
   void set_offset(int64_t offset) { layout_.offset = offset; }
 
  private:

@@ -1,5 +1,5 @@
-// Tracked: base of objects that others find again after a move, such as an optimizer by its
-// schedulers.
+// Tracked: base of objects that other objects can find after a move, as schedulers find their
+// optimizer.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@ namespace tapegrad::detail {
 
 class Tracked {
  public:
-  /// Holds where the object is; null when it is destroyed.
+  /// Holds the address of the object; null after the object is destroyed.
   using Handle = std::shared_ptr<Tracked*>;
 
   /// Null if the object was moved from.
@@ -22,9 +22,10 @@ class Tracked {
  protected:
   Tracked();
   ~Tracked();
-  /// The handles of `other` follow this object.
+  /// Handles of `other` refer to this object afterwards.
   Tracked(Tracked&& other) noexcept;
-  /// Those of this object find nothing any more.
+  /// Handles of `other` refer to this object afterwards; earlier handles of this object become
+  /// null.
   Tracked& operator=(Tracked&& other) noexcept;
 
  private:

@@ -7,7 +7,7 @@
 #define TAPEGRAD_VERSION_MINOR 1
 #define TAPEGRAD_VERSION_PATCH 0
 
-/// One number that grows: 10203 for 1.2.3.
+/// The version as one number that increases with each release: 10203 for 1.2.3.
 #define TAPEGRAD_VERSION \
   (TAPEGRAD_VERSION_MAJOR * 10000 + TAPEGRAD_VERSION_MINOR * 100 + TAPEGRAD_VERSION_PATCH)
 

@@ -9,8 +9,9 @@ namespace tapegrad {
 #ifdef __cpp_lib_source_location
 using Where = std::source_location;
 #else
-// clang before version 16 lacks the builtin of <source_location>. This class lets such a compiler,
-// and clangd, parse the headers. A program needs the compiler of the library to link.
+// clang before version 16 lacks the builtin that <source_location> needs. This class lets such a
+// compiler, and clangd, parse the headers. A program must be linked with the compiler that built
+// the library.
 class Where {
  public:
   static constexpr Where current(const char* file = __builtin_FILE(),
@@ -31,7 +32,7 @@ class Where {
 #endif
 
 namespace detail {
-/// Returns whether a line belongs to the user's program. The build gives the library's sources
+/// Returns whether a line belongs to the user's program. Sources of the library are compiled with
 /// names that begin with "tapegrad:" (-fmacro-prefix-map).
 bool is_of_user(Where where);
 }  // namespace detail

@@ -40,14 +40,15 @@ class DispatchLog {
   DispatchLog(const DispatchLog&) = delete;
   DispatchLog& operator=(const DispatchLog&) = delete;
 
-  /// "device/dtype/kernel" or "device/dtype/kernel:implementation", each once, in the order of the
-  /// first calls.
+  /// Returns "device/dtype/kernel" or "device/dtype/kernel:implementation", each once, in the order
+  /// of the first calls.
   std::vector<std::string> kernels() const;
   /// Returns how often a kernel, such as "conv2d", or one of its implementations, such as
   /// "conv2d:dnnl", was dispatched, over all devices and dtypes.
   int64_t calls(std::string_view kernel) const;
   int64_t calls() const;  // of all kernels
-  /// Returns a table of the kernels, where each ran, how often, and why there.
+  /// Returns a table of the kernels with the device, the number of calls and the reason for the
+  /// device.
   std::string explain() const;
 
  private:

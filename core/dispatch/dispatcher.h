@@ -14,9 +14,9 @@
 // (core/dispatch/implementations.h).
 //
 // Before a kernel runs, its operands are converted from packed layouts (core/base/storage.h) to
-// row-major order, unless SlotTraits tell that the kernel accepts packed layouts.
+// row-major order, unless SlotTraits::takes_packed is set.
 //
-// While a step is recorded on the CPU, a call is not made but given to the recorder
+// While a step is recorded on the CPU, a call is passed to the recorder instead of the kernel
 // (core/dispatch/recorded_call.h).
 #pragma once
 
@@ -39,8 +39,8 @@ struct SlotTraits {
   /// Names of the implementations that the function tries, in order; empty if there is only one.
   /// The names are string literals.
   std::vector<std::string_view> implementations = {};
-  /// For a list without a fallback: bool(arguments of the kernel), which tells whether an
-  /// implementation accepts the arguments.
+  /// Function of type bool(arguments of the kernel) that returns whether an implementation accepts
+  /// the arguments. Set for a list of implementations without a fallback.
   void (*accepts)() = nullptr;
 };
 
@@ -149,8 +149,8 @@ class Kernel<void(First, Rest...)> : public KernelTable {
   }
 
   /// Returns whether the device has an implementation that accepts these arguments. For kernels
-  /// without a fallback (core/dispatch/implementations.h), which ops otherwise replace by other
-  /// kernels.
+  /// without a fallback (core/dispatch/implementations.h), which an op replaces by other kernels if
+  /// this function returns false.
   bool accepts(First first, Rest... rest) const {
     const DeviceType device = first.device().type;
     if (!has(device, first.dtype())) return false;
@@ -163,7 +163,7 @@ class Kernel<void(First, Rest...)> : public KernelTable {
     return reinterpret_cast<Function>(find(device, dtype));
   }
 
-  /// Sets the functions of a slot that compute blocks of rows; `functions` outlive the kernel.
+  /// Sets the functions of a slot that compute blocks of rows. `functions` must outlive the kernel.
   void set_rows(DeviceType device, DType dtype, const RowFunctions<First, Rest...>& functions) {
     row_functions_[int(device)][int(dtype)] = &functions;
   }

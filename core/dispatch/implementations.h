@@ -36,7 +36,7 @@
 
 namespace tapegrad {
 
-/// Parameter of a run() that takes several TypeTag<T> without being a template.
+/// Parameter type of a run() that takes several TypeTag<T> without being a template.
 template <typename... Ts>
 struct OneOf {
   template <typename T>
@@ -69,7 +69,7 @@ inline bool is_tried(const KernelTable& kernel, std::string_view implementation)
          (!only->kernel.empty() && only->kernel != kernel.name());
 }
 
-/// Tells all logs and this thread's profiler which implementation runs.
+/// Reports the implementation that runs to all logs and to this thread's profiler.
 [[gnu::cold]] void note_implementation(const KernelTable& kernel, DeviceType device, DType dtype,
                                        std::string_view name);
 
@@ -161,7 +161,7 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
                                      int(serves<Implementations, T>() && !kAsks<Implementations>));
   template <typename T>
   static constexpr bool kHasFallback = kFallbacks<T> == 1;
-  /// Whether there is a choice.
+  /// Whether T has more than one implementation.
   template <typename T>
   static constexpr bool kIsList = (0 + ... + int(serves<Implementations, T>())) > kFallbacks<T>;
   static DeviceType device_of(const Tensor& first, const auto&...) { return first.device().type; }
@@ -223,9 +223,9 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
 
 }  // namespace detail
 
-/// For tests: until the object is destroyed, calls of a kernel on any thread try only the
-/// implementation with this name, then the fallback. An empty kernel means all kernels; an empty
-/// name means the fallback only.
+/// Until the object is destroyed, calls of a kernel on any thread try only the implementation with
+/// this name, then the fallback. An empty kernel means all kernels; an empty name means the
+/// fallback only. For tests.
 class [[nodiscard]] OnlyImplementation {
  public:
   OnlyImplementation(std::string_view kernel, std::string_view name);
@@ -238,7 +238,7 @@ class [[nodiscard]] OnlyImplementation {
   const detail::OnlyOne* before_;
 };
 
-/// Kernel function that tries implementations in order, and its traits<T>().
+/// Kernel function that tries implementations in order, with its traits<T>().
 template <auto& kKernel, typename... Implementations>
 using ImplementationList =
     detail::InOrder<kKernel, std::remove_reference_t<decltype(kKernel)>, Implementations...>;

@@ -1,5 +1,5 @@
-// The kernels that core itself needs: to fill, to copy and convert, to sum gradients, and to copy
-// between devices.
+// The kernels that core itself needs: fill, copy and convert, accumulate, and copies between
+// devices.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
@@ -15,8 +15,8 @@ extern Kernel<void(const Tensor& x, Tensor& y)> copy;
 /// the dimension; a y that overlaps itself receives every contribution.
 extern Kernel<void(const Tensor& x, Tensor& y)> accumulate;
 
-/// y = x for contiguous tensors of one dtype on different devices: one is on the CPU, or both
-/// devices have one type. Registered for the device type that is not the CPU.
+/// y = x for contiguous tensors of one dtype on different devices. Either one device is the CPU, or
+/// both have the same type. Registered for the device type that is not the CPU.
 extern Kernel<void(const Tensor& x, Tensor& y)> transfer;
 
 }  // namespace tapegrad::kernels

@@ -26,11 +26,11 @@ class KernelTable;
 template <typename Signature>
 class Kernel;
 
-/// How the operands of a kernel's function may be divided, so that calls for the parts give the
-/// bits of one call.
+/// How the operands of a kernel's function may be divided such that calls for the parts give the
+/// same bits as one call.
 enum class Parts : unsigned char {
-  kWhole,     // not at all, unless the kernel has RowFunctions
-  kElements,  // anywhere: an element of the result depends on the elements at its place
+  kWhole,     // none, unless the kernel has RowFunctions
+  kElements,  // at any element: element i of the result depends only on elements i of the operands
 };
 
 /// How the rows of a call may be divided.
@@ -38,9 +38,9 @@ struct RowDivision {
   int64_t rows = 0;      // of each divided operand, along its leading dimensions; 0: not divisible
   int64_t unit = 1;      // a block begins at a multiple of this number of rows
   bool is_flat = false;  // the rows are single elements; blocks have one dimension
-  // RowBlock::sums, one behind the other:
+  // Sizes of the parts of RowBlock::sums, which follow one another:
   size_t sum_bytes = 0;              // for sums over rows; zero at first
-  size_t work_bytes = 0;             // of any value at first
+  size_t work_bytes = 0;             // uninitialised
   size_t lane_bytes = 0;             // only if blocks have rows in lanes; zero at first
   std::vector<int64_t> starts = {};  // rows at which a thread may begin; empty: any
 };
@@ -52,13 +52,13 @@ struct RowBlock {
   std::byte* sums;  // RowDivision::sum_bytes, work_bytes and lane_bytes for all blocks
 };
 
-/// Floats behind the rows of each divided operand that are readable, unless the block is the last
-/// one. Their values are arbitrary.
+/// Number of floats behind the rows of each divided operand that are readable, with arbitrary
+/// values. Does not hold for the last block.
 inline constexpr int64_t kRowSlack = 64;
 
 /// Functions of a kernel that computes one block of rows after another. Operands that are not
 /// divided are the same for all blocks. Each thread has the rows between two of
-/// RowDivision::starts, in ascending order. The result has the bits of one call.
+/// RowDivision::starts, in ascending order. The result has the same bits as that of one call.
 template <typename... Arguments>
 struct RowFunctions {
   unsigned divided;  // bit i: the tensors of argument i have rows
@@ -68,7 +68,7 @@ struct RowFunctions {
   void (*finish)(const std::byte* sums, Arguments...);  // of the whole call; null without sums
 };
 
-/// Receives the arguments of a call that a recording has to know.
+/// Receives the tensors and random states of a recorded call.
 class ArgumentVisitor {
  public:
   virtual void on_argument(int /*number*/) {}
@@ -96,15 +96,15 @@ class RecordedCall {
   virtual unsigned sum_arguments() const { return 0; }
   virtual void run_rows(const RowBlock&) {}
   virtual void finish_rows(const std::byte* /*sums*/) {}
-  /// Makes the activation that `behind` computes of the result of this call the epilogue of this
-  /// call, which then writes `result`. Returns false, and does nothing, if the kernel takes no such
+  /// Makes the activation that `behind` computes of this call's result the epilogue of this call,
+  /// which then writes `result`. Returns false without an effect if the kernel takes no such
   /// epilogue. A kernel takes one if its last arguments are an Epilogue (ops/epilogue.h) and the
   /// result.
   virtual bool absorb(const KernelTable& behind, const Tensor& result) = 0;
   /// Returns null if the call cannot be copied.
   virtual std::unique_ptr<RecordedCall> copy() const = 0;
   virtual std::string_view name() const = 0;
-  /// Returns null for a check.
+  /// Returns the kernel; null if the call is a check.
   virtual const KernelTable* kernel() const = 0;
   virtual Device device() const = 0;
   virtual Parts parts() const = 0;
@@ -114,10 +114,11 @@ class RecordedCall {
 
 namespace detail {
 
-/// Gives a call to the current recorder of this thread. Returns false if it does not take it.
+/// Passes a call to the current recorder of this thread. Returns false if the recorder does not
+/// take it.
 bool record_call(std::unique_ptr<RecordedCall> call);
-/// Returns the recorded call whose numbers the recorder wants to be those of a call of the kernel;
-/// null if it wants none.
+/// Returns the recorded call that takes over the numbers of the next call of the kernel; null if
+/// there is none.
 RecordedCall* call_to_update(const KernelTable& kernel);
 /// For a thread with a recorder: records a check of values, which every repetition of the step
 /// makes. Returns false if the caller has to make the check itself. `check` throws an error for a
@@ -188,7 +189,7 @@ class RecordedCallOf<void(First, Rest...)> final : public RecordedCall {
     std::apply([&](auto&... arguments) { functions()->finish(sums, arguments...); }, arguments_);
   }
 
-  /// Takes over the numbers of another call of the kernel, but not its tensors.
+  /// Takes over the numbers, but not the tensors, of another call of the kernel.
   void take_numbers(First first, Rest... rest) {
     take(std::index_sequence_for<First, Rest...>(), first, rest...);
   }

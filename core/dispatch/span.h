@@ -1,6 +1,6 @@
 // Spans: measured intervals of ops, rules, optimizer steps and kernels, which a profiler
-// (core/inspect/profiler.h) observes. Without an observer, a span costs a predicted branch. The
-// recorder of a captured step learns the ops from spans, too.
+// (core/inspect/profiler.h) observes. Without an observer a span costs one predicted branch. The
+// recorder of a captured step also gets the names of ops from spans.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct KernelWork {
   int64_t bytes = 0;  // bytes read and written
 };
 
-/// A measured interval, from construction to destruction. Inside a rule no other span is counted.
+/// A measured interval, from construction to destruction. Spans inside a rule are not counted.
 class [[nodiscard]] OpSpan {
  public:
   explicit OpSpan(std::string_view op, Pass pass = Pass::kForward,
@@ -46,13 +46,14 @@ class [[nodiscard]] OpSpan {
   CallRecorder* recorder_;  // the observing recorder; null for none
 };
 
-/// A kernel call under observation: adds its work to the open span. Kernels called by other kernels
-/// are not counted again.
+/// A kernel call under observation, whose work is added to the open span. Kernels called by other
+/// kernels are not counted again.
 class [[nodiscard]] KernelSpan {
  public:
   [[gnu::cold]] explicit KernelSpan(const KernelWork& work);
   [[gnu::cold]] ~KernelSpan();
-  /// Adds the implementation that runs, of a kernel that has several, to the open span.
+  /// Adds the name of the implementation that runs to the open span. For kernels with several
+  /// implementations.
   [[gnu::cold]] static void note(std::string_view kernel, std::string_view implementation);
   KernelSpan(const KernelSpan&) = delete;
   KernelSpan& operator=(const KernelSpan&) = delete;

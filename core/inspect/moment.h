@@ -3,10 +3,11 @@
 //   const Moment begin(gpu);
 //   ... ops ...
 //   const Moment end(gpu);
-//   end.seconds_since(begin);   // waits until the device has come to `end`
+//   end.seconds_since(begin);   // waits until the device has reached `end`
 //
-// On a GPU a moment is an event in the current stream of the thread: making one neither waits for
-// the device nor depends on how far the host is ahead. On the CPU a moment is the time of day.
+// On a GPU a moment is an event in the current stream of the thread: making a moment neither waits
+// for the device nor depends on how far the host is ahead. On the CPU a moment is a reading of the
+// clock.
 #pragma once
 
 #include <memory>
@@ -21,14 +22,15 @@ class Event;
 
 class Moment {
  public:
-  /// The present. While a step is captured (train/graphed_step.h) the device does no work, and the
-  /// moment is one of the host. Throws DeviceError if the device does not exist.
+  /// Makes a moment of the present. While a step is captured (train/graphed_step.h) the device does
+  /// no work, and the moment is a reading of the host's clock. Throws DeviceError if the device
+  /// does not exist.
   explicit Moment(Device device = cpu);
 
-  /// Whether the device has come to this moment. Does not wait.
+  /// Whether the device has reached this moment. Does not wait.
   bool has_come() const;
-  /// Waits for the device. If one of the moments is of the host, returns the host's time between
-  /// the calls that made them.
+  /// Returns the time between two moments; waits for the device. If either moment is a reading of
+  /// the host's clock, returns the host's time between the calls that made them.
   double seconds_since(const Moment& earlier) const;
 
  private:

@@ -18,17 +18,17 @@
 //
 // The time of an op in the forward pass excludes the ops that it is composed of. The time of a rule
 // in the backward pass includes all ops it runs. An optimizer step is one entry. On a GPU an op's
-// time is that between two events in the stream of the thread, before and after its kernels: no op
-// waits for the device, and an op is not charged for the work of earlier ones. Ops of a captured
+// time is measured between two events in the stream of the thread, before and after its kernels. No
+// op waits for the device, and an op is not charged for the work of earlier ones. Ops of a captured
 // step have the times of the capture. Without a profiler the cost is three predicted branches per
 // op.
 //
-// Collectives (dist/) run on a thread of their own, which is a row of the trace. The table ends
-// with their time, and with the part of it that is exposed: in which this thread waited for them.
+// Collectives (dist/) run on a separate thread, which is a row of the trace. The table ends with
+// their time and its exposed part, in which this thread waited for them.
 //
-// Bytes are the sizes of the tensors passed to kernels, each counted once: a lower bound of the
-// memory traffic. Floating-point operations are those of matrix products and convolutions by their
-// formulas, whatever the algorithm.
+// Bytes are the sizes of the tensors passed to kernels, each counted once. They are a lower bound
+// of the memory traffic. Floating-point operations are those of matrix products and convolutions by
+// their formulas, whatever the algorithm.
 #pragma once
 
 #include <cstdint>
@@ -87,16 +87,16 @@ class Profiler {
   /// effect.
   void stop();
 
-  /// One entry per module, op and pass, the longest time first. Like seconds() and print(), waits
-  /// until the device has finished the ops.
+  /// Returns one entry per module, op and pass, the longest time first. Like seconds() and print(),
+  /// waits until the device has finished the ops.
   std::vector<ProfileEntry> entries() const;
   double seconds(Pass pass) const;
-  /// Returns the number of training steps: those of the optimizer that made the most.
+  /// Returns the number of training steps: the largest number of steps of one optimizer.
   int64_t steps() const;
   CommunicationTime communication() const;
 
-  /// Prints modules and their entries, the longest time first, without those below a thousandth of
-  /// the time; then the passes and, if requested, the epoch. Times are per step if an optimizer
+  /// Prints modules and their entries, the longest time first, except those below a thousandth of
+  /// the total. The passes follow and, if requested, the epoch. Times are per step if an optimizer
   /// made steps, else in total.
   void print(std::ostream& out, ProfileTable table = {}) const;
   void print(ProfileTable table = {}) const { print(standard_output(), table); }
@@ -111,7 +111,7 @@ class Profiler {
   Record* record_;
 };
 
-/// Same as print().
+/// Equivalent to print().
 std::ostream& operator<<(std::ostream& out, const Profiler& profiler);
 
 }  // namespace tapegrad

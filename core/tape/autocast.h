@@ -17,9 +17,9 @@
 //   float32            softmax, losses, norms, sums and products, exp, log, pow and similar ops
 //   promoted dtype     all other ops; also cat and stack
 //
-// A parameter is cast once per scope, until it is written. float16 has a small range: scale the
-// loss with optim::GradScaler. The backward pass uses the dtypes of the forward pass, inside or
-// outside of a scope.
+// A parameter is cast once per scope, and again after it was written. float16 has a small range:
+// scale the loss with optim::GradScaler. The backward pass uses the dtypes of the forward pass,
+// inside or outside of a scope.
 #pragma once
 
 #include <concepts>
@@ -43,7 +43,7 @@ struct [[nodiscard]] AutocastOff : Set<&Context::autocast> {
 class [[nodiscard]] Autocast {
  public:
   explicit Autocast(DType dtype, bool on = true);
-  /// PyTorch's arguments. The scope is of the devices of its operands, whatever the name says.
+  /// PyTorch's arguments. The scope applies to operands on any device, whatever `device` is.
   explicit Autocast(std::string_view device, DType dtype = bf16, bool on = true);
   template <std::same_as<Device> D>
   explicit Autocast(const D&, DType dtype = bf16, bool on = true) : Autocast(dtype, on) {}

@@ -8,8 +8,8 @@
 
 namespace tapegrad {
 
-/// Returned by registration functions. Destroying the handle does not remove the hook; the handle
-/// may outlive the object that has the hook.
+/// Handle of a registered hook. Destroying the handle does not remove the hook. The handle may
+/// outlive the object that has the hook.
 class HookHandle {
  public:
   HookHandle() = default;
@@ -47,7 +47,7 @@ class HookList {
 
   bool empty() const { return !entries_ || entries_->list.empty(); }
 
-  /// Calls visit(hook) for a snapshot of the hooks: a hook may remove itself or add others.
+  /// Calls visit(hook) for a snapshot of the hooks, because a hook may remove itself or add others.
   template <typename Visit>
   void each(Visit visit) const {
     if (empty()) return;

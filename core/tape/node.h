@@ -48,7 +48,7 @@ struct TapeEdge {
   explicit operator bool() const { return bool(node); }
 };
 
-/// What a value and its gradients have in common.
+/// Properties that a value and its gradients have in common.
 struct ValueType {
   Shape shape;
   DType dtype{};
@@ -76,13 +76,13 @@ class TapeNode : public Counted, public Pooled {
   bool absorb(Activation activation, const Tensor& y) {
     return has_one_owner() && !hooks_ && take_epilogue(activation, y);
   }
-  /// For the node of an activation: the value at which its gradient is taken (Epilogue::at). Null
-  /// for other nodes.
+  /// Returns the value at which the gradient of an activation is taken (Epilogue::at). Null unless
+  /// this node belongs to an activation.
   virtual const SavedValue* epilogue_at(Activation&) const { return nullptr; }
   /// Whether the node only repeats the elements of its operand (expand).
   virtual bool repeats_operand() const { return false; }
 
-  /// The type of an output. A gradient of another type is an AutogradError on its way here.
+  /// Returns the type of an output. A gradient of another type causes an AutogradError.
   const ValueType& output_type(uint32_t output) const { return output_types_[output]; }
 
   uint64_t number() const { return number_; }
@@ -98,23 +98,23 @@ class TapeNode : public Counted, public Pooled {
   HookHandle register_prehook(NodePreHook hook);
   HookHandle register_hook(NodeHook hook);
 
-  /// Destroys without recursion: a node that is released while another is being destroyed joins a
-  /// list.
+  /// Destroys a node without recursion. A node that is released while another is being destroyed is
+  /// added to a list.
   static void destroy(TapeNode* node);
 
-  /// Returns the number of live nodes made by this thread, minus those it destroyed, plus the
-  /// balance of ended threads. Zero if nothing leaks. Counts leaves, too.
+  /// Returns the number of live nodes, including leaves, made by this thread, minus those it
+  /// destroyed, plus the balance of ended threads. Zero if nothing leaks.
   static int64_t live();
 
  protected:
   TapeNode();  // makes a leaf
   explicit TapeNode(Where where);
-  /// Numbers the node 1 + max(this thread's counter, numbers of its inputs), so a node is younger
-  /// than its inputs. Numbers therefore sort any graph topologically, even one recorded by several
-  /// threads.
+  /// Sets the node's number to 1 + max(this thread's counter, numbers of its inputs), so a node is
+  /// younger than its inputs. Numbers therefore sort any graph topologically, even one recorded by
+  /// several threads.
   void number_after(std::span<const TapeEdge> inputs);
 
-  const ValueType* output_types_ = nullptr;  // of the class that is derived, one an output
+  const ValueType* output_types_ = nullptr;  // one per output; owned by the derived class
 
  private:
   virtual bool take_epilogue(Activation, const Tensor&) { return false; }
@@ -123,7 +123,8 @@ class TapeNode : public Counted, public Pooled {
   friend class Leaf;
   struct Hooks;
   Hooks& hooks();
-  /// AutogradError when a hook leaves a gradient of another type.
+  /// Runs the hooks and prehooks. Throws AutogradError if a hook returns a gradient of another
+  /// type.
   void run_before_hooks(std::span<Variable> gradients) const;
   void run_after_hooks(std::span<Variable> outgoing, std::span<const Variable> incoming) const;
 
@@ -135,14 +136,14 @@ class TapeNode : public Counted, public Pooled {
   const std::string* scope_;
 };
 
-/// "mul, recorded at model.cpp:12", or "the leaf fc1.weight"
+/// Returns a description such as "mul, recorded at model.cpp:12" or "the leaf fc1.weight".
 std::string describe(const TapeNode& node);
 
 namespace detail {
 
 bool has_type(const Variable& gradient, const ValueType& type);
-/// AutogradError with both types: "hook 1 of mul, recorded at model.cpp:12: a gradient of [2]
-/// float32 for a value of [3] float32".
+/// Throws AutogradError with both types: "hook 1 of mul, recorded at model.cpp:12: a gradient of
+/// [2] float32 for a value of [3] float32".
 [[noreturn, gnu::cold]] void fail_gradient(const std::string& maker, const Variable& gradient,
                                            const ValueType& type);
 

@@ -1,7 +1,7 @@
 // apply(): run an op, and put it on the tape when an input needs a gradient.
 //
-// An op is a small struct. Its members are its attributes and what it saves; forward stands next to
-// backward, and backward is written with Variable ops, so that it can be differentiated again:
+// An op is a small struct. Its members are its attributes and its saved tensors. backward is
+// written with Variable ops, so that it can be differentiated again:
 //
 //   struct Exp {
 //     static constexpr std::string_view kName = "exp";
@@ -13,25 +13,25 @@
 //   };
 //   Variable exp(const Variable& x, Where where) { return apply(Exp{}, where, x); }
 //
-// An op whose result no gradient flows through says so, `static constexpr bool kDifferentiable =
-// false;`, and has no backward; without either it does not compile. Results of integer or bool type
-// have no history. An empty input is an ArgumentError, unless the op says how many of its inputs
-// are required, `static constexpr size_t kRequired = 1;`: those behind may be left out, and forward
-// sees an empty Tensor.
+// An op without a gradient declares `static constexpr bool kDifferentiable = false;` and has no
+// backward. An op with neither does not compile. Results of integer or bool type have no history.
+// An empty input throws ArgumentError. An op with optional inputs declares the number of required
+// ones, `static constexpr size_t kRequired = 1;`; the inputs after them may be omitted, and forward
+// gets an empty Tensor.
 //
-// forward takes one Tensor an input, or std::span<const Variable> for a list; it returns a Tensor,
+// forward takes one Tensor per input, or std::span<const Variable> for a list. It returns a Tensor,
 // or a std::vector<Tensor> for several outputs. backward takes `const Variable& dy`, or
-// std::span<const Variable> for several outputs (an empty one means zero), and optionally Needs; it
-// returns a Variable, a std::array, or a std::vector, one gradient an input (empty means zero).
+// std::span<const Variable> for several outputs (an empty one means zero), and optionally Needs. It
+// returns one gradient per input (empty means zero), as a Variable, a std::array or a std::vector.
 //
-// Of several outputs some may have no gradient: `bool is_differentiable(size_t output) const` says
-// which; they have no history, and their place in backward's list stays empty. What backward needs
-// and only forward knows is a member. A member that depends on the inputs has no history: make it
-// one more output, saved as SavedOutput<k>, if the gradient is to be differentiated again. A large
-// one, a Tensor, is named by saved() too: reports on memory then count it.
+// An op with several outputs may declare `bool is_differentiable(size_t output) const`. An output
+// for which it returns false has no history, and its place in backward's list stays empty. A value
+// that forward computes for backward is a member. A member that depends on the inputs has no
+// history; if the gradient is to be differentiated again, make the value another output, saved as
+// SavedOutput<k>. saved() also lists members of type Tensor, so that reports on memory count them.
 //
 // An op may have a second rule, kernel_backward, which computes the same gradients by kernels, in
-// Tensors. It runs if the backward pass is not recorded; backward runs if it is:
+// Tensors. kernel_backward runs if the backward pass is not recorded; otherwise backward runs:
 //
 //   Tensor kernel_backward(const Tensor& dy) const;   // or std::span<const Tensor>, and Needs
 //
@@ -44,11 +44,10 @@
 // `static bool fits(const Tensor& x, const Tensor& other)`: whether a result of x and the other
 // input has x's shape and dtype.
 //
-// If write() throws, apply_in_place() restores the target from a copy. An op that throws its errors
-// of arguments, devices and kernels before it writes declares
-// `static constexpr bool kChecksFirst = true;` and saves the copy; any other error of such an op
-// counts as a write. An op that hands out an input, or a part of it, returns a Tensor with the same
-// storage: the output is then a view.
+// If write() throws, apply_in_place() restores the target from a copy. An op that throws all errors
+// of arguments, devices and kernels before it writes declares `static constexpr bool kChecksFirst =
+// true;`, which avoids the copy. Any other error of such an op counts as a write. If forward
+// returns a Tensor with the storage of an input, the output is a view of the input.
 #pragma once
 
 #include <array>
@@ -77,17 +76,17 @@ class Needs {
   bool operator[](size_t input) const {
     return edges_[input] && (pass_ == nullptr || is_wanted(*pass_, edges_[input]));
   }
-  /// For kernel_backward. If input 0 is the result of an activation and no other consumer, hook or
-  /// capture refers to the activation's node, returns the value at which the activation's gradient
-  /// is taken (Epilogue::at) and sets `activation`; else returns null. A rule that applies this
-  /// gradient to its own sets KernelGradients::is_past_front.
+  /// If input 0 is the result of an activation and no other consumer, hook or capture refers to the
+  /// activation's node, returns the value at which the activation's gradient is taken
+  /// (Epilogue::at) and sets `activation`; else returns null. A rule that includes this gradient in
+  /// its own sets KernelGradients::is_past_front. For kernel_backward.
   const SavedValue* front(Activation& activation) const;
 
  private:
   static bool is_wanted(const BackwardPass& pass, const TapeEdge& edge);
 
   std::span<const TapeEdge> edges_;
-  const BackwardPass* pass_;  // may need fewer gradients than were recorded; null: no pass
+  const BackwardPass* pass_;  // the pass may need fewer gradients than were recorded; null: no pass
 };
 
 /// Visits the saved tensors of nodes, for pictures and statistics.
@@ -105,7 +104,7 @@ class SavedVisitor {
 class SavedStore : public Counted {
  public:
   virtual ~SavedStore();
-  /// Returns the number by which value() finds the tensor.
+  /// Keeps a tensor. Returns the number by which value() finds it.
   virtual uint32_t keep(const Tensor& value) = 0;
   virtual const Tensor& value(uint32_t number) = 0;
   /// Called with the name of each recorded op, which is never freed, before on_input().
@@ -126,8 +125,8 @@ class SavedValue {
     value_ = value;
     version_ = value.storage().version();
   }
-  /// The value without history, for a rule that is not being recorded. Throws AutogradError, naming
-  /// the op, if the storage was modified after it was saved.
+  /// Returns the value without history, for a rule that is not being recorded. Throws
+  /// AutogradError, naming the op, if the storage was modified after the value was saved.
   const Tensor& value() const {
     if (!value_ || value_.storage().version() != version_) [[unlikely]]
       return find_value();
@@ -137,7 +136,7 @@ class SavedValue {
 
  protected:
   /// Returns the value, with its history if the rule is being recorded. Throws AutogradError,
-  /// naming the op, if the storage was modified after it was saved.
+  /// naming the op, if the storage was modified after the value was saved.
   Variable restore(const TapeEdge& history) const;
 
  private:
@@ -149,8 +148,8 @@ class SavedValue {
   RefPtr<SavedStore> store_;  // the store that holds the value, if any
 };
 
-/// Saves input I, if the gradient of one of the inputs For is needed (of any input, if For is
-/// empty). Its history is the node's own edge.
+/// Saves input I if the gradient of one of the inputs `For` is needed (of any input, if `For` is
+/// empty). The history of the value is the node's own edge.
 template <int I, int... For>
 class SavedInput : public SavedValue {
  public:
@@ -171,7 +170,8 @@ class SavedResult : public SavedValue {
   Variable operator()() const;
 };
 
-/// Saves output K. Storing its history would make a cycle; the running node replaces it.
+/// Saves output K without its history, which would make a cycle. The running node replaces the
+/// history.
 template <int K = 0>
 class SavedOutput : public SavedValue {
  public:
@@ -181,8 +181,8 @@ class SavedOutput : public SavedValue {
   Variable operator()() const;
 };
 
-/// For a rule that calls kernels directly and thus cannot be differentiated: throws AutogradError,
-/// naming the op, if the rule is being recorded.
+/// Throws AutogradError, naming the op, if the rule is being recorded. For rules that call kernels
+/// directly and thus cannot be differentiated.
 void require_first_order();
 
 /// Throws DeviceError unless all tensors are on the same device. Empty tensors are ignored.
@@ -228,15 +228,15 @@ struct KernelGradients : std::array<Tensor, N> {
   bool is_past_front = false;  // the first gradient is that of the activation's operand
 };
 
-/// For kernel_backward: returns dy if nothing else refers to its memory, else a copy.
+/// Returns dy if nothing else refers to its memory, else a copy. For kernel_backward.
 Tensor to_overwrite(const Tensor& dy);
-/// For kernel_backward: returns memory for a result of dy's shape and type. It is dy's memory if
-/// nothing else refers to that.
+/// Returns memory for a result of dy's shape and type: dy's memory if nothing else refers to it,
+/// else new memory. For kernel_backward.
 Tensor result_over(const Tensor& dy);
 
-/// For rules of nodes: adds a gradient of one input. Empty means zero.
+/// Adds a gradient of one input. An empty gradient means zero. For rules of nodes.
 void send(BackwardPass& pass, const TapeEdge& edge, Variable&& gradient);
-/// For rules with is_past_front: adds a gradient of the operand of the activation at the edge.
+/// Adds a gradient of the operand of the activation at the edge. For rules with is_past_front.
 void send_past(BackwardPass& pass, const TapeEdge& edge, Tensor&& gradient);
 
 namespace detail {
@@ -249,8 +249,9 @@ inline void show(const Tensor& kept, SavedVisitor& visitor) {
 [[noreturn, gnu::cold]] void fail_freed();
 [[noreturn, gnu::cold]] void fail_gradient_count(size_t gradients, size_t inputs);
 [[noreturn, gnu::cold]] void fail_empty_input(std::string_view op, size_t input);
-/// For a catch block of an op: throws the error on with its place; bad_alloc as OutOfMemory and
-/// length_error as ArgumentError, so that `catch (const Error&)` catches all that an op throws.
+/// Rethrows the current error with its location; bad_alloc as OutOfMemory and length_error as
+/// ArgumentError, so that `catch (const Error&)` catches all errors of an op. For catch blocks of
+/// ops.
 [[noreturn, gnu::cold]] void rethrow(std::string_view op, Where where);
 inline Variable as_gradient(Variable&& dx) { return std::move(dx); }
 inline Variable as_gradient(Tensor&& dx) { return dx ? Variable(std::move(dx)) : Variable(); }
@@ -290,7 +291,7 @@ class OpNode final : public TapeNode {
                              [&](const auto& saved) { detail::show(saved, visitor); });
   }
   Op& op() { return *op_; }
-  /// For an op whose number of outputs is known only after it ran.
+  /// Sets the number of outputs, for an op whose number of outputs is known only after it ran.
   void set_outputs(size_t count) {
     slots_.resize(count);
     types_.resize(count);
@@ -411,8 +412,8 @@ RefPtr<TapeNode> make_node(Op op, Where where, Edges edges, const Shape& shape,
   return RefPtr<TapeNode>::adopt(node);
 }
 
-/// Runs the op on its inputs. Errors get the source location and the module name. In AnomalyMode a
-/// NaN or an infinity in a result that no input has is an error.
+/// Runs the op on its inputs. Errors get the source location and the module name. In AnomalyMode,
+/// throws if a result has a NaN or an infinity that no input has.
 template <typename Op, std::same_as<Variable>... Inputs>
 auto apply(Op op, Where where, const Inputs&... inputs);
 template <typename Op>

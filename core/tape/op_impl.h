@@ -64,8 +64,8 @@ void keep_inputs(Op& op, const Inputs& inputs, Needs needs) {
   });
 }
 
-/// As keep_inputs(), for an op that is about to write to the target: what has the target's storage
-/// is kept as a copy.
+/// keep_inputs() for an op that is about to write to the target. Inputs that share the target's
+/// storage are kept as copies.
 template <typename Op, typename Inputs>
 void keep_inputs_before_write(Op& op, const Inputs& inputs, Needs needs, const Tensor& target) {
   for_each_saved(op, [&](auto& saved) {
@@ -124,8 +124,8 @@ struct NonFinite {
 [[gnu::cold]] NonFinite find_non_finite(const Tensor& x);
 /// Throws AutogradError if y has a kind of non-finite value that `before` lacks.
 [[gnu::cold]] void check_made(std::string_view op, NonFinite before, const Tensor& y);
-/// Show an observer of results what an op wrote over its operand, or a gradient that the running
-/// rule sends.
+/// Show an observer of results the values that an op wrote over its operand, or a gradient that the
+/// running rule sends.
 [[gnu::cold]] void show_written(std::string_view op, Where where, const Tensor& y);
 [[gnu::cold]] void show_gradient(const Tensor& gradient);
 /// Throws AutogradError if the rule of a node made a kind of non-finite value that neither its
@@ -149,7 +149,8 @@ template <typename Inputs>
   if (made.nan || made.infinity) check_made(op, find_non_finite_inputs(inputs), y);
 }
 
-/// Nodes recorded by a rule get the location of the op that the rule belongs to.
+/// Returns the location of a node. Nodes recorded by a rule get the location of the op that the
+/// rule belongs to.
 inline Where line_of(Where where) { return running_node() ? running_node()->where() : where; }
 
 /// Makes a node of the op and sets the history of its only output. The output may be an input that
@@ -226,10 +227,10 @@ void require_inputs(const Inputs& inputs) {
       fail_empty_input(Op::kName, i);
 }
 
-/// For a catch block of a write() that checks first: counts the write, since some of the values may
-/// be overwritten, unless the error is one that ops throw before they write.
+/// Counts the write, since some of the values may be overwritten, unless the error is one that ops
+/// throw before they write. For the catch block of a write() that checks first.
 [[gnu::cold]] void count_failed_write(TensorStorage& storage);
-/// For a catch block of any other write().
+/// Restores y. For the catch block of any other write().
 [[gnu::cold]] void undo_write(const Tensor& before, Tensor& y);
 template <typename Op>
 auto copy_to_restore([[maybe_unused]] const Tensor& y) {
@@ -239,7 +240,7 @@ auto copy_to_restore([[maybe_unused]] const Tensor& y) {
     return y.clone();
 }
 
-/// The checks of apply_in_place(); `records` tells whether an operand requires a gradient.
+/// Makes the checks of apply_in_place(). `records` tells whether an operand requires a gradient.
 void check_writable(std::string_view op, const Variable& target, bool records);
 template <typename Op, std::same_as<Variable>... Others>
 auto write_in_place(Op& op, Where where, Variable& target, const Others&... others);

@@ -12,8 +12,8 @@ inline bool is_inference_mode() { return detail::context.is_inference; }
 /// statistics, such as those of BatchNorm, must not be updated again.
 inline bool is_recomputing() { return detail::context.is_recomputing; }
 
-/// Turns recording on or off for this thread and the lifetime of the object. Cannot turn recording
-/// on in InferenceMode.
+/// Turns recording on or off for this thread and for the lifetime of the object. Cannot turn
+/// recording on in InferenceMode.
 class [[nodiscard]] Recording {
  public:
   explicit Recording(bool on) : recording_(on && !is_inference_mode()) {}
@@ -57,8 +57,9 @@ void enable_grad() {
 }
 
 /// Turns recording off and creates tensors that do not count in-place writes. These tensors cannot
-/// take part in a gradient later: saving one for a rule, writing it in place, or making it require
-/// a gradient outside of the mode throws AutogradError. clone() makes an ordinary tensor.
+/// take part in a gradient later: saving such a tensor for a rule, writing it in place, or making
+/// it require a gradient outside of the mode throws AutogradError. clone() makes an ordinary
+/// tensor.
 ///
 ///   const InferenceMode inference;
 ///   Variable scores = model(images);

@@ -1,6 +1,6 @@
 // The reductions that are members of Variable: x.sum(1) is sum(x, 1).
 //
-// Dims is a list of dimensions or one dimension; none means all. Options have names:
+// Dims is one dimension or a list of dimensions; an empty list means all. Options have names:
 // x.sum(1, {.keepdim = true}), x.sum({.dim = {0, 1}}). core/tape/variable_ops.h has the other
 // members.
 #pragma once
@@ -22,7 +22,7 @@ struct NormOptions;
 struct MinMax;  // ops/statistics.h
 
 namespace detail {
-/// A whole number where true or false is wanted.
+/// A whole number passed where a bool is required.
 template <typename I>
 concept NumberForFlag = std::integral<I> && !std::same_as<I, bool>;
 template <typename I>
@@ -33,8 +33,8 @@ constexpr bool refuse_second_dim() {
 }
 }  // namespace detail
 
-/// Base of VariableOps alone. The members with Dims that have options, too, are templates, because
-/// g++ 12 otherwise takes {.dim = 1} for Dims.
+/// Base of VariableOps. The members that take either Dims or options are templates, because g++ 12
+/// otherwise takes {.dim = 1} for Dims.
 class ReductionOps {
  public:
   Variable sum(Where where = Where::current()) const;

@@ -24,7 +24,8 @@ struct BackwardOptions {
 };
 
 namespace detail {
-/// An index as int64; one that does not fit becomes the largest, which is never valid.
+/// Returns an index as int64. An index that does not fit becomes the largest int64, which is never
+/// valid.
 template <std::integral T>
 int64_t index_of(T index) {
   return int64_t(index) < 0 && index > T(0) ? INT64_MAX : int64_t(index);
@@ -64,11 +65,12 @@ class Variable : public VariableOps {
 
   /// Returns whether the variable has a value; a default-constructed variable has none.
   bool defined() const { return bool(state_); }
-  /// Value of the only element as a condition, `if (loss < 0.5)`; waits for a GPU. Throws
-  /// `ShapeError` if there is not exactly one element (use `all` or `any`), `ArgumentError` if the
-  /// variable is empty (use `defined`), `AutogradError` while a step is captured.
+  /// Converts the only element to a condition, `if (loss < 0.5)`; waits for a GPU. Throws
+  /// ShapeError if there is not exactly one element (use `all` or `any`), ArgumentError if the
+  /// variable is empty (use `defined`), AutogradError while a step is captured.
   explicit operator bool() const;
-  /// Throws ArgumentError for an empty variable. So do all functions below that read the value.
+  /// Throws ArgumentError for an empty variable, as do all functions of this class that read the
+  /// value.
   const Tensor& value() const {
     if (!state_) [[unlikely]]
       fail_empty();
@@ -91,7 +93,7 @@ class Variable : public VariableOps {
   T item(Where where = Where::current()) const {
     return number(where).to<T>();
   }
-  /// `double(loss)` is loss.item().
+  /// Converts the only element: `double(loss)` is loss.item().
   template <typename T>
   requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>) explicit operator T() const {
     return item<T>();
@@ -110,7 +112,8 @@ class Variable : public VariableOps {
   /// changes.
   Variable to(Device device, Where where = Where::current()) const;
   Variable to(DType dtype, Where where = Where::current()) const;
-  /// PyTorch's x.to(device, non_blocking). A copy waits for the device only if it must.
+  /// PyTorch's x.to(device, non_blocking). `non_blocking` has no effect: a copy waits for the
+  /// device only if it must.
   template <std::same_as<bool> B>
   Variable to(Device device, B, Where where = Where::current()) const {
     return to(device, where);
@@ -119,12 +122,12 @@ class Variable : public VariableOps {
   Variable to(const Name& device, B, Where where = Where::current()) const {
     return to_named(device, where);
   }
-  /// x.to("cuda"), x.to("float64")
+  /// Copies or casts by name: x.to("cuda"), x.to("float64").
   template <std::convertible_to<std::string_view> Name>
   Variable to(const Name& device_or_dtype, Where where = Where::current()) const {
     return to_named(device_or_dtype, where);
   }
-  /// To the device and dtype of another variable.
+  /// Copies to the device and casts to the dtype of another variable.
   Variable to(const Variable& other, Where where = Where::current()) const {
     return type_as(other, where);
   }
@@ -144,7 +147,7 @@ class Variable : public VariableOps {
   /// Replaces the gradient of a leaf that requires one; an empty Variable clears it. Throws
   /// AutogradError for other variables, ShapeError or DTypeError for a gradient of another type.
   void set_grad(const Variable& gradient) const;
-  /// Clears the gradient; or fills it with zeros, if there is one and not `set_to_none`.
+  /// Clears the gradient, or fills an existing gradient with zeros if `set_to_none` is false.
   void zero_grad(bool set_to_none = true) const;
   /// Makes grad() available for the result of an op.
   void retain_grad() const;
@@ -168,7 +171,8 @@ class Variable : public VariableOps {
     static_assert(detail::kNever<Handle>, "type handle.remove() instead of x.remove_hook(handle)");
   }
   /// Calls the hook whenever a backward pass has accumulated into the gradient of this leaf, while
-  /// the pass still runs for other leaves: to send the gradient, or to update and clear it early.
+  /// the pass still runs for other leaves. The hook may send the gradient, or update the leaf and
+  /// clear the gradient early.
   HookHandle register_post_accumulate_grad_hook(AccumulateHook hook) const;
   /// Returns the node of the op that made this variable, for hooks. Null for constants and leaves.
   TapeNode* grad_fn() const { return is_leaf() ? nullptr : edge().node.get(); }
@@ -186,7 +190,7 @@ class Variable : public VariableOps {
     backward(seed, BackwardOptions{retain_graph, create_graph}, where);
   }
 
-  /// Forgets the history of this Variable and of its copies, which become leaves that require no
+  /// Removes the history of this Variable and of its copies, which become leaves that require no
   /// gradient. Throws AutogradError for a view.
   Variable& detach_();
   Variable detach() const;  // shares storage, without history; the storage's version counts writes
@@ -195,8 +199,8 @@ class Variable : public VariableOps {
   /// handle. Its gradient is cleared, and views made before keep the old value and its history.
   /// AutogradError for results of ops.
   void rebind(Tensor value) const;
-  /// PyTorch's p.data = x: rebind() to the value of x, whose memory the two share. The gradient is
-  /// kept if shape, dtype and device are those of before.
+  /// PyTorch's p.data = x: rebind() to the value of x, which shares its memory with this variable.
+  /// The gradient is kept if shape, dtype and device are unchanged.
   template <std::derived_from<Variable> V>
   void set_data(const V& x) const {
     take_data(x);
@@ -217,7 +221,7 @@ class Variable : public VariableOps {
   /// x[{Slice(), None, -1}] is x.index({Slice(), None, -1}).
   Part operator[](std::initializer_list<Subscript> subscripts) const;
 
-  // Spellings of other libraries, as in VariableOps.
+  // Names of members in other libraries, as in VariableOps.
   template <typename V = void>
   auto operator[](std::initializer_list<int64_t>) const {
     static_assert(detail::kNever<V>, "type x[0][1] or at(x, {0, 1}) instead of x[{0, 1}]");
@@ -232,14 +236,15 @@ class Variable : public VariableOps {
                   "type x.zero_grad() instead of x.mutable_grad() = {}, x.grad() to change it");
   }
 
-  /// detach(). An assignment, `p.data() = x`, gives a leaf or constant the value of x, whose memory
-  /// the two share from then on: set_data().
+  /// Returns detach(). An assignment, `p.data() = x`, calls set_data(): a leaf or constant gets the
+  /// value of x and shares its memory.
   Property data() const;
 
-  // Other names of members.
+  // Alternative names of members.
   const Shape& sizes() const& { return shape(); }
   Shape sizes() const&& { return value().shape(); }
-  /// `auto [b, t, c] = x.sizes<3>();` Throws ShapeError for a tensor of another rank.
+  /// Returns the sizes as an array, for `auto [b, t, c] = x.sizes<3>();`. Throws ShapeError for a
+  /// tensor of another rank.
   template <size_t n>
   std::array<int64_t, n> sizes() const {
     return shape().sizes<n>();
@@ -277,9 +282,10 @@ class Variable : public VariableOps {
     return data;
   }
 
-  /// The elements of a tensor of rank n on the CPU: `auto a = x.accessor<float, 2>(); a[i][j] =
-  /// 1;`. Not recorded. Must not outlive the tensor. Throws DTypeError, ShapeError or DeviceError
-  /// if the tensor is another one, and IndexError for an index outside of [0, size).
+  /// Returns access to the elements of a tensor of rank n on the CPU: `auto a = x.accessor<float,
+  /// 2>(); a[i][j] = 1;`. Accesses are not recorded. The accessor must not outlive the tensor.
+  /// Throws DTypeError, ShapeError or DeviceError if T, n or the device does not match, and
+  /// IndexError for an index outside [0, size).
   template <typename V, size_t n>
   Accessor<V, n> accessor() const {
     static_assert(kIsElement<V>, "accessor<T, n>(): T is float, double, int64_t ...");
@@ -289,11 +295,11 @@ class Variable : public VariableOps {
 
   // The remaining members are for the tape.
 
-  /// The value, or an empty tensor for an empty variable (an omitted optional input).
+  /// Returns the value, or an empty tensor for an empty variable (an omitted optional input).
   const Tensor& value_or_empty() const { return state_ ? state_->value : kEmptyTensor; }
 
-  /// The edge to which gradients of this variable are sent. If the base of a view was written
-  /// since, the history of the view is derived again from the base.
+  /// Returns the edge to which gradients of this variable are sent. If the base of a view was
+  /// written since the view was made, derives the history of the view again from the base.
   const TapeEdge& edge() const {
     if (!state_) [[unlikely]]
       return kNoEdge;
@@ -347,7 +353,8 @@ class Variable : public VariableOps {
     static void destroy(State* state);
   };
 
-  /// The state of the base of a view, or null: also when the base was given another value since.
+  /// Returns the state of the base of a view. Null if there is no base, or if the base was given
+  /// another value since the view was made.
   const RefPtr<State>& base_state() const;
 
   static const Tensor kEmptyTensor;
@@ -379,8 +386,8 @@ class Variable::Iterator {
   int64_t at_;
 };
 
-/// The result of x[mask], x[index] and x[{...}]: a Variable. As the left side of an assignment it
-/// stands for the elements of x.
+/// The result of x[mask], x[index] and x[{...}]: a Variable. On the left side of an assignment, a
+/// Part refers to the elements of x.
 class Variable::Part : public Variable {
  public:
   Part(Variable value, const Variable& of, std::vector<Subscript> subscripts, Where where = {});
@@ -403,7 +410,7 @@ class Variable::Part : public Variable {
   friend void operator/=(Part&& part, const Operand& b);
 
  private:
-  bool is_view() const;  // as x[{0, Slice()}] is
+  bool is_view() const;  // whether the elements are a view, as of x[{0, Slice()}]
   void put(const Operand& values);
 
   Variable of_;
@@ -411,8 +418,8 @@ class Variable::Part : public Variable {
   Where where_;
 };
 
-/// The result of x.grad() and x.data(): a Variable. As the left side of an assignment it stands for
-/// the gradient, or the value, of x.
+/// The result of x.grad() and x.data(): a Variable. On the left side of an assignment, a Property
+/// refers to the gradient, or the value, of x.
 class Variable::Property : public Variable {
  public:
   enum class Kind { kGradient, kData };
@@ -425,7 +432,7 @@ class Variable::Property : public Variable {
     Variable::operator=(other);
     return *this;
   }
-  /// Replace the gradient or the value; that of the result of an op is written in place.
+  /// Replace the gradient or the value. A value of the result of an op is written in place.
   void operator=(const Variable& x) &&;
   void operator=(const Property& x) && { std::move(*this) = static_cast<const Variable&>(x); }
   void operator=(const Operand& x) && { static_cast<Variable&&>(*this) = x; }
@@ -476,7 +483,7 @@ std::array<Variable, n> VariableOps::split(int64_t size, int dim, Where where) c
 
 /// Prints the values in NumPy's format: brackets, six digits, long axes abbreviated.
 std::ostream& operator<<(std::ostream& out, const Variable& x);
-/// Also of a Tensor. A template, because other types convert to it.
+/// Prints a Tensor. A template, because other types convert to Tensor.
 template <std::same_as<Tensor> T>
 std::ostream& operator<<(std::ostream& out, const T& x) {
   return out << Variable(x);
@@ -487,8 +494,8 @@ struct PrintOptions {
   int64_t edgeitems = 3;              // at each end of an abbreviated axis
   bool sci_mode = false;              // 1.5e+02
 };
-/// Sets how tensors are printed from now on: set_printoptions({.precision = 2}). Not while another
-/// thread prints. Throws ArgumentError for a negative number.
+/// Sets how tensors are printed: set_printoptions({.precision = 2}). Must not be called while
+/// another thread prints. Throws ArgumentError for a negative number.
 void set_printoptions(PrintOptions options = {});
 std::string to_string(const Variable& x);
 namespace detail {
@@ -509,7 +516,7 @@ struct VariableList : std::span<const Variable> {
   VariableList(const Tensors&) noexcept(detail::refuse_tensor<Tensors>()) {}
 };
 
-/// Accumulates d y / d leaf into the gradient of every leaf; y.backward().
+/// Accumulates d y / d leaf into the gradient of every leaf. Equivalent to y.backward().
 inline void backward(const Variable& y, BackwardOptions options = {},
                      Where where = Where::current()) {
   y.backward(options, where);
@@ -542,7 +549,7 @@ auto& part_of(R& result) {
   }
 }
 [[noreturn, gnu::cold]] void fail_part(int part, int parts);
-/// The part as of Python's tuple: linalg::svd(x)[1]. Throws IndexError for another number.
+/// Returns part i, as from Python's tuple: linalg::svd(x)[1]. Throws IndexError for another number.
 template <NamedParts R>
 Variable part_at(const R& result, int part) {
   if (part < 0 || part >= R::kParts) [[unlikely]]
@@ -555,7 +562,7 @@ Variable part_at(const R& result, int part) {
 }  // namespace tapegrad
 
 namespace std {
-/// As of libtorch's tuples: std::get<0>(max(x, 1)).
+/// Returns part i, as from libtorch's tuples: std::get<0>(max(x, 1)).
 template <size_t i, tapegrad::detail::NamedParts R>
 auto& get(R& result) {
   return tapegrad::detail::part_of<i>(result);

@@ -1,5 +1,5 @@
-// Gradients of results with respect to chosen variables, which change no leaf. The end of
-// core/tape/variable.h.
+// Gradients of results with respect to chosen variables. They do not change the gradients of
+// leaves. core/tape/variable.h includes this header at its end.
 //
 //   Variable dx = grad(y, x);                                  // of y's only element
 //   std::vector<Variable> both = grad(y, {x, w}, {.create_graph = true});
@@ -23,16 +23,16 @@ struct GradOptions {
 };
 
 /// Returns the gradients of y with respect to xs. Does not change the gradients of leaves. Runs
-/// only the rules on a path from y to one of xs, and calls no hooks elsewhere. Throws AutogradError
-/// if y does not depend on one of xs.
+/// only the rules on a path from y to one of xs; calls no hooks of other nodes. Throws
+/// AutogradError if y does not depend on one of xs.
 std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const Variable& seed,
                            GradOptions options);
-/// The gradient with respect to one Variable, which grad(y, x) returns itself and not in a list.
+/// The gradient with respect to one Variable. grad(y, x) returns this type instead of a list.
 struct GradientOfOne : Variable {
   using Variable::operator=;
   using Variable::operator[];
   GradientOfOne(Variable gradient) : Variable(std::move(gradient)) {}
-  /// Refuses grad(y, x)[0], which would be a row of the gradient. A named gradient has rows.
+  /// Rejects grad(y, x)[0], which would be a row of the gradient. A named gradient can be indexed.
   template <std::integral I>
   auto operator[](I) && {
     static_assert(detail::kNever<I>,
@@ -55,7 +55,7 @@ inline std::vector<Variable> grad(const Variable& y, std::span<const Variable> x
                                   GradOptions options = {}) {
   return grad(y, xs, {}, options);
 }
-/// With a seed as third argument; {} are options.
+/// Overload with a seed as third argument. {} means default options.
 template <std::derived_from<Variable> V>
 GradientOfOne grad(const Variable& y, const Variable& x, const V& seed) {
   return grad(y, x, seed, GradOptions());

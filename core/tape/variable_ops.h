@@ -31,10 +31,10 @@ namespace torch {
 struct TensorOptions;  // ops/create.h
 }
 
-/// Base of Variable alone.
+/// Base of Variable.
 class VariableOps : public ReductionOps {
  public:
-  // Running sums, sorting.
+  // Running sums and sorting.
   Variable cumsum(int dim, Where where = Where::current()) const;
   Variable cumprod(int dim, Where where = Where::current()) const;
   Variable logcumsumexp(int dim, Where where = Where::current()) const;
@@ -93,19 +93,20 @@ class VariableOps : public ReductionOps {
   std::vector<Variable> split(const std::vector<int64_t>& sizes, int dim = 0,
                               Where where = Where::current()) const;
   std::vector<Variable> chunk(int64_t chunks, int dim = 0, Where where = Where::current()) const;
-  /// `auto [q, k, v] = x.chunk<3>(-1);` Throws ShapeError if there are fewer parts.
+  /// Returns the parts as an array, for `auto [q, k, v] = x.chunk<3>(-1);`. Throws ShapeError if
+  /// there are fewer parts.
   template <size_t n>
   std::array<Variable, n> chunk(int dim = 0, Where where = Where::current()) const;
   template <size_t n>
   std::array<Variable, n> unbind(int dim = 0, Where where = Where::current()) const;
-  /// `auto [mean, log_std] = x.split<2>(64, -1);`
+  /// Returns the parts as an array, for `auto [mean, log_std] = x.split<2>(64, -1);`.
   template <size_t n>
   std::array<Variable, n> split(int64_t size, int dim = 0, Where where = Where::current()) const;
   std::vector<Variable> tensor_split(int64_t sections, int dim = 0,
                                      Where where = Where::current()) const;
   std::vector<Variable> unbind(int dim = 0, Where where = Where::current()) const;
-  /// Windows of `size` elements, every `step` along dim, as a new last dimension. Returns a view.
-  /// The function unfold() is that of images.
+  /// Returns windows of `size` elements, every `step` along dim, as a new last dimension; a view.
+  /// The function unfold() is the one for images.
   Variable unfold(int dim, int64_t size, int64_t step, Where where = Where::current()) const;
   Variable flip(const Dims& dims, Where where = Where::current()) const;
   Variable fliplr(Where where = Where::current()) const;
@@ -125,8 +126,7 @@ class VariableOps : public ReductionOps {
   Variable contiguous(Where where = Where::current()) const;
   Variable clone(Where where = Where::current()) const;
 
-  // Indexing.
-  /// x.index({0, Slice{1}, ellipsis}) is at(x, {...}).
+  // Indexing: / x.index({0, Slice{1}, ellipsis}) is at(x, {...}).
   Variable index(const std::vector<Subscript>& subscripts, Where where = Where::current()) const;
   Variable index_put(const std::vector<Subscript>& subscripts, const Operand& values,
                      bool accumulate = false) const;
@@ -416,7 +416,7 @@ class VariableOps : public ReductionOps {
   Variable& uniform_(double low = 0.0, double high = 1.0, Where where = Where::current());
   Variable& exponential_(double lambd = 1.0, Where where = Where::current());
   Variable& bernoulli_(double p = 0.5);
-  /// Whole numbers in [from, to), or in [0, to).
+  /// Fills the variable with random whole numbers in [from, to), or in [0, to).
   Variable& random_(int64_t from, int64_t to);
   Variable& random_(int64_t to) { return random_(0, to); }
 
@@ -430,7 +430,7 @@ class VariableOps : public ReductionOps {
   Variable new_ones(const Shape& shape) const;
   Variable new_full(const Shape& shape, Number value) const;
   Variable new_empty(const Shape& shape) const;
-  /// dtype and device: zeros({2}, x.options()).
+  /// Returns dtype and device: zeros({2}, x.options()).
   torch::TensorOptions options() const;
 
   // Sizes and dimensions without braces.
@@ -445,7 +445,7 @@ class VariableOps : public ReductionOps {
   template <std::integral... N>
   requires(sizeof...(N) > 1) auto repeat(N... times) const { return repeat(Dims::of(times...)); }
 
-  // Spellings of other libraries; the error of the compiler says what to type instead.
+  // Names of members in other libraries. The compiler's error gives the name to use instead.
   template <typename V = void>
   auto numpy() const {
     static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.numpy()");
@@ -530,8 +530,8 @@ class VariableOps : public ReductionOps {
  private:
   const Variable& self() const;
   Variable& self();
-  /// The operand of an op whose result is written over this variable: a copy if the op is recorded,
-  /// since its rule may need the value.
+  /// Returns the operand of an op whose result is written over this variable: a copy if the op is
+  /// recorded, since its rule may need the value.
   Variable before() const;
   /// Copies the result of an op over this variable. Throws DTypeError or ShapeError if the result
   /// has another dtype or shape.

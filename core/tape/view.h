@@ -1,6 +1,5 @@
-// The few linear, differentiable ops that core itself needs: to sum gradients, to propagate writes
-// through views to their base, to cast and to copy between devices. Views for users are in
-// ops/view.h.
+// The few linear, differentiable ops that core needs: to sum gradients, to propagate writes through
+// views to their base, to cast and to copy between devices. Views for users are in ops/view.h.
 #pragma once
 
 #include <optional>
@@ -28,15 +27,15 @@ Variable strided(const Variable& x, const StridedLayout& layout, Where where = W
 Variable embed(const Variable& x, const Shape& shape, const StridedLayout& layout,
                Where where = Where::current());
 
-/// For the rule of an op of one input whose result is a part of it, without an element that occurs
-/// twice: adds the gradient to that part of the input's gradient and returns an empty variable, or
-/// returns embed() if this is not possible.
+/// Adds the gradient to a part of the input's gradient and returns an empty variable, or returns
+/// embed() if this is not possible. For the rule of an op of one input whose result is a part of
+/// the input in which no element occurs twice.
 Variable send_part(const Variable& dy, const Shape& shape, const StridedLayout& part);
 
-/// For the rule of an op whose input 0 is the result of expand(): returns the shape of the value
-/// that was expanded, if nothing else refers to the result. The rule may then sum the gradient of
-/// that value itself and send it by send_unexpanded(), so that no gradient of the result's size is
-/// made. Returns nullopt if this is not possible, where send_unexpanded() throws AutogradError.
+/// Returns the shape of the expanded value if input 0 of the running rule is the result of expand()
+/// and nothing else refers to this result. The rule may then sum the gradient of the expanded value
+/// itself and send it by send_unexpanded(), so that no gradient of the result's size is made.
+/// Otherwise returns nullopt, and send_unexpanded() throws AutogradError.
 std::optional<Shape> unexpanded_shape();
 void send_unexpanded(Variable&& gradient);
 

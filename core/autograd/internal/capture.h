@@ -1,9 +1,9 @@
-// Capture: the recorded kernels of a step and the host's part in it. record() records the kernels
-// of fn, as a CUDA graph or, on the CPU, as a list of calls (recorded_step.h); replay() runs them
-// again without fn. Values that the host decides anew for every run (the offset of random numbers,
-// the learning rate and step number of an optimizer) are read by the device from memory that
-// replay() fills. On the CPU, replay() writes them into the recorded calls. Used by
-// train/graphed_step.h.
+// Capture: the recorded kernels of a step and the work of the host that belongs to the step.
+// record() records the kernels of fn, as a CUDA graph or, on the CPU, as a list of calls
+// (recorded_step.h); replay() runs the kernels again without fn. Some values differ in every run:
+// the offset of random numbers, and the learning rate and step number of an optimizer. A CUDA graph
+// reads these values from memory that replay() fills; on the CPU, replay() writes them into the
+// recorded calls. Used by train/graphed_step.h.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ class Capture : public StepObserver {
   const std::string& reason() const { return reason_; }
 
   /// Returns whether fn would still do what was recorded, as far as is known: the tensors that the
-  /// graph reads are in use (not replaced by rebind(), for example), the same ones of them require
-  /// gradients, leaves have the same hooks, and the settings of on_setting() are unchanged.
+  /// graph reads are in use (not replaced by rebind(), for example) and require gradients as
+  /// before, leaves have the same hooks, and the settings of on_setting() are unchanged.
   bool is_current() const;
   /// Enqueues the graph in the current stream without waiting. Throws ArgumentError if an earlier
   /// run found an argument that its op does not accept.
@@ -55,12 +55,13 @@ class Capture : public StepObserver {
   int64_t number() const override { return number_; }
   bool is_preparing() const { return preparing_; }
 
-  /// On the CPU: computes values twice that cost more memory than time. To be called before
-  /// record().
+  /// Lets record() plan to compute values twice if their memory costs more than the time. On the
+  /// CPU only. Call before record().
   void save_memory() { saves_memory_ = true; }
-  /// Returns a result of the last run, given as it was recorded, in memory that no run uses again.
+  /// Returns a result of the last run, in memory that no later run uses. `result` is the tensor
+  /// that was recorded.
   virtual Tensor take(const Tensor& result) { return result.clone(); }
-  /// Returns the plan of a run in words; empty if there is none.
+  /// Returns a description of the plan of a run; empty if there is none.
   virtual std::string explain() const { return {}; }
   /// Registers a function that is called before every run, including the first. `undo` reverts it;
   /// it is called if the run ends with an error before it reaches the calls recorded after the

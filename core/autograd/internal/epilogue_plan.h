@@ -1,6 +1,6 @@
-// Epilogues of a captured step on the CPU: an activation computed from the result of the call
-// before it becomes part of that call, if the kernel takes epilogues (RecordedCall::absorb) and
-// nothing else uses the operand of the activation.
+// Epilogues of a captured step on the CPU. The computation of an activation becomes part of the
+// call that made its operand, if the kernel takes epilogues (RecordedCall::absorb) and nothing else
+// uses the operand.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 namespace tapegrad {
 
 struct AbsorbedCall {
-  size_t maker;  // the call that computes the activation, too
+  size_t maker;  // the call that also computes the activation
   size_t activation;
 };
 
-/// Removes such activations from the groups. Both calls have to be in one group or alone in theirs:
-/// an activation that runs block by block with other calls costs no pass over memory of its own.
-/// is_own: whether only calls refer to a storage.
+/// Removes such activations from the groups. Both calls have to be in the same group, or each alone
+/// in its group: an activation that runs block by block with other calls needs no separate pass
+/// over memory. `is_own` returns whether only calls refer to a storage.
 std::vector<AbsorbedCall> absorb_activations(
     std::vector<StepCall>& calls, std::vector<StepGroup>& groups,
     const std::function<bool(const TensorStorage&)>& is_own);

@@ -1,7 +1,7 @@
 // LaneWorker: runs the calls of a segment (segment.h) for one thread with a row in each lane of a
 // vector (LaneAnswer, core/dispatch/internal/tasks.h). Operands in memory are transposed to lanes
-// before the calls and back behind them; values that only the segment uses are never in row order.
-// Elementwise kernels do not notice, because all their operands have the same order.
+// before the calls and back after them. Values that only the segment uses are never in row order.
+// Elementwise kernels need no change, because all their operands have the same order.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace tapegrad {
 
 class LaneWorker {
  public:
-  /// Returns the blocks with rows in lanes for a segment: no lanes if a call does not permit them,
-  /// or if they do not pay off.
+  /// Returns the blocks with rows in lanes for a segment. LaneAnswer::lanes is 0 if a call does not
+  /// permit lanes or if they do not pay off.
   static LaneAnswer lanes_of(const std::vector<StepCall>& calls, const StepGroup& group,
                              const Buffers& buffers);
 
@@ -29,14 +29,14 @@ class LaneWorker {
   /// Sets the memory of a call for sums over rows.
   void set_sums(size_t number, std::byte* sums) { calls_[number].sums = sums; }
 
-  /// Runs the first rows of [first, last), and returns the first one of those that do not fill the
-  /// lanes.
+  /// Runs complete lanes of rows from `first` on. Returns the first of the remaining rows before
+  /// `last`, which do not fill the lanes.
   int64_t run(int64_t first, int64_t last);
 
  private:
   struct Call {
     std::unique_ptr<RecordedCall> call;
-    bool is_divided;  // by its RowFunctions; otherwise it is elementwise
+    bool is_divided;  // whether the call has RowFunctions; otherwise it is elementwise
     std::byte* sums;
   };
   /// An operand in memory, and its tiles in lanes.
@@ -64,8 +64,8 @@ class LaneWorker {
   void bind_repeated(Tensor& x, int64_t period, int64_t width);
 
   const int64_t rows_, lanes_, tile_;
-  const int64_t block_;  // rows of a tile that a block has
-  Scratch& scratch_;     // exists while the worker is made
+  const int64_t block_;  // rows of a tile in one block
+  Scratch& scratch_;     // used while the worker is constructed
   const size_t thread_;
   std::vector<Tensor> buffers_;
   std::vector<Call> calls_;

@@ -1,5 +1,5 @@
-// Places of values in one block of memory, from their lifetimes. Values whose lifetimes overlap
-// have different places.
+// Offsets of values in one block of memory, computed from the lifetimes. Values whose lifetimes
+// overlap have different places.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,12 @@ struct PlannedValue {
 struct MemoryPlan {
   std::vector<size_t> offsets;  // of each value, multiples of 64
   size_t bytes = 0;             // of the block
-  size_t least = 0;             // bytes of the values that are needed at the same time, at most
+  size_t least = 0;             // largest number of bytes needed at the same time
 };
 
-/// Large values get the lowest place that is free during their lifetime, the largest one first.
-/// Small ones, of which a step may have very many, share slots of their size.
+/// Plans the places. A large value gets the lowest place that is free during its lifetime, the
+/// largest values first. Small values, of which a step may have very many, share slots of their
+/// size.
 MemoryPlan plan_memory(const std::vector<PlannedValue>& values);
 
 }  // namespace tapegrad

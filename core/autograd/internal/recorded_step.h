@@ -1,13 +1,13 @@
-// RecordedStep: a captured step on the CPU. The dispatcher gives it the kernel calls of the step
-// instead of making them (core/dispatch/recorded_call.h); a run makes them in order, without tape
-// and without checks of shapes.
+// RecordedStep: a captured step on the CPU. The dispatcher passes it the kernel calls of the step
+// instead of making the calls (core/dispatch/recorded_call.h). A run makes the calls in order,
+// without tape and without checks of shapes.
 //
 // A storage that is made while recording has no memory (TensorStorage::is_deferred). Small storages
 // to which only calls refer have places in one block of memory, which a run allocates
-// (memory_plan.h). Others get memory before the first call that uses them, and lose it after the
-// last one unless they hold results of the step or gradients of leaves. Host code that reads or
-// writes a deferred storage is found, because the storage has no memory: it ends the recording,
-// which first makes the calls recorded so far.
+// (memory_plan.h). Other storages get memory before the first call that uses them. They lose it
+// after the last one, unless they hold results of the step or gradients of leaves. Host code that
+// reads or writes a deferred storage is detected, because the storage has no memory. Such an access
+// ends the recording, after making the calls recorded so far.
 #pragma once
 
 #include <memory>
@@ -52,7 +52,7 @@ class RecordedStep final : public Capture, public CallRecorder {
     const std::string* ops = nullptr;           // names of the ops of a segment
     std::vector<TensorStorage*> begins = {};    // storages that get memory before the group
     std::vector<TensorStorage*> ends = {};      // storages that lose their memory after it
-    std::vector<TensorStorage*> unpacked = {};  // placed storages that the group uses last
+    std::vector<TensorStorage*> unpacked = {};  // placed storages whose last use is in the group
     std::vector<TensorStorage*> inner = {};     // storages that only the segment uses
   };
   /// The groups that use a storage of the step.
@@ -60,10 +60,10 @@ class RecordedStep final : public Capture, public CallRecorder {
     TensorStorage* storage;
     size_t first, last;
     size_t maker;            // the first call that uses it
-    bool is_divided = true;  // whether a segment can have the elements in a buffer of a block
-    bool is_inner = false;   // whether one segment does
+    bool is_divided = true;  // whether a segment can keep the elements in a buffer of one block
+    bool is_inner = false;   // whether only one segment uses the storage
   };
-  /// A storage in the block of memory of a run.
+  /// Place of a storage in the block of memory of a run.
   struct Place {
     TensorStorage* storage;
     size_t offset;
@@ -101,7 +101,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   std::vector<CalledOp> ops_;  // the ops that run, outermost first
   std::vector<StepCall> calls_;
   std::vector<Group> groups_;
-  std::vector<AbsorbedCall> absorbed_;  // calls of no group
+  std::vector<AbsorbedCall> absorbed_;  // calls that belong to no group
   std::vector<Life> lives_;
   std::vector<Draw> draws_;
   mutable std::optional<size_t> running_call_;  // number of the last call of a run
@@ -110,9 +110,9 @@ class RecordedStep final : public Capture, public CallRecorder {
   std::vector<TensorStorage*> large_;  // storages without a place to which only calls refer
   std::vector<TensorStorage*> kept_;   // storages with owners other than calls
   std::unordered_map<const TensorStorage*, TensorStorage*>
-      own_;  // made while recording and used by a call
+      own_;  // storages made while recording and used by a call
   std::vector<std::byte> live_;
-  size_t next_update_ = 0;  // while calls are updated: the first candidate
+  size_t next_update_ = 0;  // the first candidate while calls are updated
 };
 
 }  // namespace tapegrad

@@ -1,7 +1,8 @@
-// Interface for code that sees the result of every op and of every rule, such as RunLedger
-// (train/run_ledger.h). It uses the checks of AnomalyMode, so it costs nothing while there is no
-// observer. An observer does not change what runs: ops overwrite their operands and absorb
-// activations as without it, so the result of an absorbed activation has no gradient of its own.
+// Interface for code that receives the result of every op and of every rule, such as RunLedger
+// (train/run_ledger.h). Results are observed by the checks of AnomalyMode, so there is no cost
+// without an observer. An observer does not change which kernels run: ops still overwrite their
+// operands and absorb activations, so the result of an absorbed activation has no gradient of its
+// own.
 #pragma once
 
 #include <string_view>
@@ -13,10 +14,10 @@ namespace tapegrad {
 
 class ResultObserver {
  public:
-  /// Called after an op outside of rules with its result, and its line if it was recorded.
+  /// Called after an op outside of rules, with its result and, if the op was recorded, its line.
   virtual void on_result(std::string_view op, Where where, const Tensor& y) = 0;
-  /// Called with each gradient that the rule of a node sends to an input, before it is added to
-  /// others. Of a RowGradient it gets the rows.
+  /// Called with each gradient that the rule of a node sends to an input, before it is summed with
+  /// others. A RowGradient is passed as its rows.
   virtual void on_gradient(const TapeNode& node, const Tensor& gradient) = 0;
 
  protected:

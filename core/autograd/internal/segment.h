@@ -1,7 +1,7 @@
 // Segment: calls of a captured step that run together, on one block of rows after another. Threads
-// share the blocks; each has its own copies of the calls, whose operands are parts of the recorded
-// ones. A value that only the segment uses is never in memory: a thread keeps it in a buffer of one
-// block. Narrow layers are computed with a row in each lane of a vector if that pays off
+// share the blocks. Each thread has copies of the calls, whose operands are parts of the recorded
+// operands. A value that only the segment uses is never in memory: a thread keeps it in a buffer of
+// one block. Narrow layers are computed with a row in each lane of a vector if that pays off
 // (lane_worker.h).
 #pragma once
 
@@ -17,18 +17,19 @@ namespace tapegrad {
 
 class Segment {
  public:
-  /// is_inner: whether only the segment uses a storage.
+  /// `is_inner` returns whether only the segment uses a storage.
   Segment(const std::vector<StepCall>& calls, const StepGroup& group,
           const std::function<bool(const TensorStorage&)>& is_inner, Scratch& scratch);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// Returns false, and computes nothing, if an operand is packed that was not in the first run.
+  /// Runs the calls. Returns false without computing if an operand is packed that was not packed in
+  /// the first run.
   bool run();
   /// Bytes of the values that need no memory.
   int64_t saved_bytes() const { return saved_bytes_; }
-  /// Whether vectors hold an element of many rows instead of many elements of a row.
+  /// Whether a vector holds an element of many rows instead of many elements of one row.
   bool has_lanes() const { return !lane_workers_.empty(); }
 
  private:
@@ -50,11 +51,11 @@ class Segment {
   void run_blocks();
 
   const int64_t rows_;
-  int64_t block_;                                          // rows
+  int64_t block_;                                          // rows of a block
   std::vector<int64_t> starts_;                            // first rows of the threads, and the end
   std::vector<Outer> outer_;                               // operands in memory
   std::vector<std::unique_ptr<Worker>> workers_;           // one for each thread
-  std::vector<std::unique_ptr<LaneWorker>> lane_workers_;  // likewise, or empty
+  std::vector<std::unique_ptr<LaneWorker>> lane_workers_;  // one for each thread, or empty
   std::vector<Sum> sums_;
   int64_t saved_bytes_ = 0;
 };

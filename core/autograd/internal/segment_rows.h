@@ -1,5 +1,5 @@
-// The rows of a call of a captured step: how its operands are divided so that calls for blocks of
-// rows give the bits of one call (segment.h).
+// The rows of a call of a captured step: how its operands are divided such that calls for blocks of
+// rows give the same bits as one call (segment.h).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class OperandKind : unsigned char {
   kFull,    // the same number of elements for each row
   kSingle,  // one element for all elements
   kPeriod,  // of a flat elementwise call: elements that are repeated
-  kWhole,   // read by all rows; of an elementwise call, rows may read other elements of it
+  kWhole,   // read by all rows; rows of an elementwise call may read different elements
   kSum,     // written after the last row
   kOther,
 };
@@ -24,10 +24,11 @@ enum class OperandKind : unsigned char {
 struct RowOperand {
   OperandKind kind = OperandKind::kOther;
   int64_t period = 0;  // kPeriod: elements
-  /// kFull: the elements [base, base + span) of the storage belong to the rows, in their order, and
-  /// each row to as many of them. The operand may skip or repeat elements of its row.
+  /// For kFull: the elements [base, base + span) of the storage belong to the rows, in their order,
+  /// with the same number of elements for each row. The operand may skip or repeat elements of its
+  /// row.
   int64_t base = 0, span = 0;
-  // Unless the call is flat:
+  // Layout of an operand, unless the call is flat:
   int64_t pitch = 0;     // elements between rows of a group
   Shape row = {};        // of a row
   Strides strides = {};  // of a row
@@ -35,17 +36,17 @@ struct RowOperand {
 };
 
 struct CallRows {
-  int64_t rows = 0;       // into which the call can be divided, or into a divisor; 0: not at all
-  bool is_flat = false;   // a row is some elements; blocks have one dimension
+  int64_t rows = 0;       // number of rows; it or a divisor is used; 0: not divisible
+  bool is_flat = false;   // a row is a fixed number of elements; blocks have one dimension
   bool is_fixed = false;  // the call must be divided into exactly these rows
-  /// A block is within one of the groups of so many rows, whose indices have the sizes `outer`; 0:
-  /// a block may be anywhere.
+  /// Number of rows in a group, whose indices have the sizes `outer`. A block does not cross the
+  /// end of a group; 0: no groups.
   int64_t group = 0;
   Shape outer = {};
   std::vector<RowOperand> operands = {};  // in the order of each_tensor()
 };
 
-/// The result of an elementwise call.
+/// Returns the result of an elementwise call.
 Tensor result_of(RecordedCall& call);
 
 /// Whether the call draws random numbers.

@@ -17,14 +17,14 @@ struct StepCall {
   size_t number;             // in the order of the recording
   bool is_repeated = false;  // whether the call is made again (repetition_plan.h)
 
-  // What the first run has shown: a recording does not know the layouts in memory, because kernels
-  // choose packed ones (core/base/storage.h) when they run.
+  // Findings of the first run. A recording cannot provide them, because kernels choose packed
+  // layouts (core/base/storage.h) when they run.
   bool takes_packed = false;                       // whether it reads packed values
-  std::vector<const TensorStorage*> packed = {};   // storages that were packed before it
-  std::vector<const TensorStorage*> unpacks = {};  // those that it converted to row-major order
+  std::vector<const TensorStorage*> packed = {};   // storages that were packed before the call
+  std::vector<const TensorStorage*> unpacks = {};  // storages that the call unpacked
 };
 
-/// Calls visit(tensor, is_written, number of the argument) for the operands of a call.
+/// Calls visit(tensor, is_written, index of the argument) for the operands of a call.
 template <typename Visit>
 void each_argument(RecordedCall& call, const Visit& visit) {
   struct Visitor final : ArgumentVisitor {

@@ -1,6 +1,7 @@
-// CallRecorder: receives the kernel calls of a step on the CPU instead of the kernels, to run them
-// later and repeatedly. core/autograd/internal/recorded_step.h is the only implementation. The
-// dispatcher, spans and storages report to this interface, so that they need not depend on it.
+// CallRecorder: interface that receives the kernel calls of a step on the CPU, instead of the
+// kernels, and runs the calls later and repeatedly. core/autograd/internal/recorded_step.h is the
+// only implementation. The dispatcher, spans and storages report to this interface, so that they do
+// not depend on the implementation.
 #pragma once
 
 #include <memory>
@@ -27,12 +28,12 @@ struct CalledOp {
 
 class CallRecorder {
  public:
-  /// Whether calls are recorded now. If not, storages are made as usual.
+  /// Whether calls are recorded at present. If not, storages are made as usual.
   virtual bool is_recording() const = 0;
   /// Returns false if the kernel has to run as usual.
   virtual bool on_call(std::unique_ptr<RecordedCall> call) = 0;
-  /// Returns the recorded call that takes over the numbers of the next call of the kernel; null if
-  /// none does, and the call is given to on_call().
+  /// Returns the recorded call that takes over the numbers of the next call of the kernel. Returns
+  /// null if there is none; the call is then passed to on_call().
   virtual RecordedCall* call_to_update(const KernelTable& kernel) = 0;
   /// Called before the host reads or writes a deferred storage.
   virtual void on_access(const TensorStorage& storage) = 0;
@@ -45,12 +46,12 @@ class CallRecorder {
 
 namespace detail {
 
-/// To be called after `profile` or `recorder` of the context has changed.
+/// Updates Context::is_observed. Call after `profile` or `recorder` of the context has changed.
 inline void update_observed() {
   context.is_observed = context.profile != nullptr || context.recorder != nullptr;
 }
 
-/// Makes a recorder, or none, the current one of this thread for the lifetime of the object.
+/// Makes a recorder, or null, current for this thread for the lifetime of the object.
 class [[nodiscard]] UseRecorder {
  public:
   explicit UseRecorder(CallRecorder* recorder)

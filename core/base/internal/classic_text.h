@@ -1,4 +1,4 @@
-// Text that other programs read, as SVG or JSON: the same whatever locale the program has set.
+// Text for other programs, such as SVG and JSON, which does not depend on the program's locale.
 #pragma once
 
 #include <locale>
@@ -6,7 +6,7 @@
 
 namespace tapegrad {
 
-/// A stream that writes 0.5 and 1000, never 0,5 or 1.000.
+/// Stream that writes 0.5 and 1000 in every locale, never 0,5 or 1.000.
 class ClassicText final : public std::ostringstream {
  public:
   ClassicText() { imbue(std::locale::classic()); }

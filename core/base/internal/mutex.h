@@ -1,4 +1,4 @@
-// Mutex and MutexLock, whose use clang checks with -Wthread-safety.
+// Mutex and MutexLock. Clang checks their use with -Wthread-safety.
 //
 // The annotations are Abseil's; the mutex is std::mutex. Debian compiles absl::Mutex with deadlock
 // detection and without ThreadSanitizer: see "Dependencies" in docs/architecture.md.
@@ -10,7 +10,7 @@
 
 namespace tapegrad {
 
-/// std::mutex, to be named by ABSL_GUARDED_BY and its kin.
+/// std::mutex with the annotation that ABSL_GUARDED_BY and related macros require.
 class ABSL_LOCKABLE Mutex {
  public:
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }

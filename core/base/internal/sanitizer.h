@@ -1,5 +1,5 @@
-// AddressSanitizer annotations: memory without an owner (the tail of a rounded block, and cached
-// blocks) is poisoned, so that accesses are reported. No-ops in other builds.
+// AddressSanitizer annotations. Memory without an owner (the tail of a rounded block, and cached
+// blocks) is poisoned, so that accesses are reported. The functions do nothing in other builds.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 
 namespace tapegrad {
 
-/// Null outside of all modules.
+/// Returns the name of the running module; null outside of all modules.
 inline const std::string* current_scope() { return detail::context.scope; }
 
 /// Returns one shared string for equal texts. The string is never destroyed.
@@ -18,7 +18,7 @@ const std::string* intern_scope(std::string_view text);
 /// Sets the name of the running module for the lifetime of the object.
 using Scope = detail::Set<&detail::Context::scope>;
 
-/// ", in Net.fc1"; empty outside of all modules.
+/// Returns ", in Net.fc1", for example; empty outside of all modules.
 inline std::string in_scope(const std::string* scope) {
   return scope != nullptr ? ", in " + *scope : std::string();
 }

@@ -1,4 +1,4 @@
-// Tensors of host values that depend on shapes and options alone, such as tables of indices.
+// Tensors of host values that depend only on shapes and options, such as tables of indices.
 #pragma once
 
 #include <utility>
@@ -9,10 +9,11 @@
 
 namespace tapegrad::detail {
 
-/// Whether this thread runs a function of step_constant().
+/// Whether this thread runs the function passed to step_constant().
 inline constinit thread_local bool is_making_constant = false;
 
-/// Returns make(), a tensor that is filled on the host. A captured step keeps it for all its runs.
+/// Returns make(), a tensor that is filled on the host. A captured step keeps the tensor for all
+/// its runs.
 template <typename Make>
 Tensor step_constant(const Make& make) {
   const UseRecorder on_the_host(nullptr);

@@ -1,5 +1,6 @@
-// The entry points of the backends. core declares them by name, so that the linker takes the
-// backends from a static library. A build without CUDA defines them in backends/without_cuda.cpp.
+// The entry points of the backends. core declares the entry points by name, so that the linker
+// takes the backends from a static library. A build without CUDA defines them in
+// backends/without_cuda.cpp.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace tapegrad::backends::cpu {
 
 void register_kernels();
 std::string describe();  // the backend's lines of runtime_info()
-/// Of the kernels that this thread calls.
+/// Sets the number of threads of kernels that this thread calls.
 void set_num_threads(int count);
 int num_threads();
 
@@ -20,7 +21,7 @@ namespace tapegrad::backends::cuda {
 
 void register_kernels();
 std::string describe();
-/// Null if no device can be used.
+/// Returns null if no device can be used.
 Allocator* allocator();
 /// Returns the reason why device cuda:index is unavailable; empty if it is available.
 std::string why_unavailable(int index);

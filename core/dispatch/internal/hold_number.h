@@ -5,15 +5,15 @@
 
 namespace tapegrad::kernels {
 
-/// fill() for a new tensor of rank 0. Registered by CUDA alone.
+/// fill() for a new tensor of rank 0. Registered only by CUDA.
 extern Kernel<void(Tensor& y, Number value)> hold_number;
 
 }  // namespace tapegrad::kernels
 
 namespace tapegrad::detail {
 
-/// Tensor::full() of rank 0 for an operand of an op. A tensor that outlives the op's node, and that
-/// a recorded step may therefore read, is made by Tensor::full().
+/// Returns a tensor of rank 0 for an operand of an op. A tensor that outlives the op's node may be
+/// read by a recorded step and must be made by Tensor::full() instead.
 Tensor number_operand(Number value, DType dtype, Device device);
 
 }  // namespace tapegrad::detail

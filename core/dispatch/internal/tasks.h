@@ -1,13 +1,13 @@
-// What code outside of the backends needs from the backend whose kernels it calls: threads, and
-// whether kernels compute rows in lanes.
+// Functions of a backend that code outside of the backends needs: teams of threads, and whether
+// kernels compute rows in lanes.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
 
 namespace tapegrad {
 
-/// A function that every thread of a team calls, with its number and the size of the team. It must
-/// not throw.
+/// A function that every thread of a team calls with the thread's number and the size of the team.
+/// The function must not throw.
 struct TeamTask {
   void (*run)(void* object, int64_t thread, int64_t threads);
   void* object;
@@ -17,7 +17,7 @@ struct TeamTask {
   DType dtype() const { return f32; }
 };
 
-/// Asks whether a call with RowFunctions also takes blocks with rows in lanes.
+/// Query whether a call with RowFunctions also takes blocks with rows in lanes.
 struct LaneQuestion {
   RecordedCall* call;
 
@@ -25,14 +25,15 @@ struct LaneQuestion {
   DType dtype() const { return f32; }
 };
 
-/// With rows in lanes, a vector holds an element of a row of each of `lanes` tiles, of `tile`
-/// consecutive rows each. A block has some consecutive rows of each of these tiles; RowBlock::first
-/// is the first one of the first tile, and the shape of a divided operand is [rows of a tile,
-/// columns, lanes] instead of [rows, columns]. A thread has all blocks of the tiles, in ascending
-/// order. The first tile of a call with RowDivision::unit > 1 begins at a multiple of `tile`.
+/// With rows in lanes, a vector holds one element of a row of each of `lanes` tiles; a tile has
+/// `tile` consecutive rows. A block has the same consecutive rows of each of these tiles.
+/// RowBlock::first is the first row of the first tile. The shape of a divided operand is [rows of a
+/// tile, columns, lanes] instead of [rows, columns]. A thread has all blocks of the tiles, in
+/// ascending order. If RowDivision::unit > 1, the first tile of a call begins at a multiple of
+/// `tile`.
 struct LaneAnswer {
   int64_t lanes = 0, tile = 0;          // 0: the call does not take such blocks
-  int64_t row_cost = 0, lane_cost = 0;  // vector operations for `lanes` rows, either way
+  int64_t row_cost = 0, lane_cost = 0;  // vector operations for `lanes` rows without and with lanes
 };
 
 namespace kernels {

@@ -47,7 +47,7 @@ TapeGraph collect_tape(const Variable& root);
 /// All nodes that root reaches, oldest first; leaves, which have no age, come first.
 std::vector<const TapeNode*> reach(const TapeNode& root);
 
-/// For example "1.5 MB".
+/// Returns the size as text, for example "1.5 MB".
 std::string format_bytes(int64_t bytes);
 
 }  // namespace tapegrad

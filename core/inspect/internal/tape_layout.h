@@ -20,10 +20,10 @@ struct TapeLayout {
   std::vector<std::vector<Point>> edges;  // polylines
 };
 
-/// Layered layout, top to bottom (Sugiyama, Tagawa and Toda 1981): ranks by longest path, order
-/// within a rank by the mean position of neighbours, then coordinates as close to this mean as the
-/// widths allow. Each group is laid out separately and is one box for its surroundings, so groups
-/// never overlap. `sizes` gives the width and height of each vertex.
+/// Computes a layered layout, top to bottom (Sugiyama, Tagawa and Toda 1981): ranks by longest
+/// path, order within a rank by the mean position of neighbours, then coordinates as close to this
+/// mean as the widths allow. Each group is laid out separately and is one box for its surroundings,
+/// so groups never overlap. `sizes` gives the width and height of each vertex.
 TapeLayout lay_out(const TapeGraph& graph, const std::vector<TapeLayout::Box>& sizes);
 
 }  // namespace tapegrad

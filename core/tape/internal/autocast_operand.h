@@ -20,12 +20,12 @@ namespace tapegrad::detail {
 /// unchanged.
 [[gnu::cold]] Variable low(const Variable& x, Where where);
 [[gnu::cold]] std::vector<Variable> low(std::span<const Variable> xs, Where where);
-/// In a scope, casts a sixteen-bit float to float32. Returns any other x unchanged.
+/// Casts a sixteen-bit float to float32 in an Autocast scope. Returns any other x unchanged.
 [[gnu::cold]] Variable wide(const Variable& x, Where where);
 /// Casts all to their common promoted dtype.
 [[gnu::cold]] std::vector<Variable> promoted(std::span<const Variable> xs, Where where);
 
-/// Casts Variables and passes other arguments through.
+/// Casts Variables and passes other arguments unchanged.
 struct Low {
   Where where;
   Variable operator()(const Variable& x) const { return low(x, where); }

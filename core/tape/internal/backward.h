@@ -29,9 +29,9 @@ class Leaf final : public TapeNode {
 
   const Shape& shape() const { return type_.shape; }
   DType dtype() const { return type_.dtype; }
-  /// The gradient as a tensor; a gradient of rows becomes dense.
+  /// Returns the gradient as a dense tensor, also if it was kept as rows.
   Variable gradient() const;
-  /// The gradient if it is kept as rows, otherwise null.
+  /// Returns the gradient if it is kept as rows, otherwise null.
   RowGradientPtr rows() const;
   void clear_gradient();
   void set_gradient(Variable gradient);
@@ -40,10 +40,11 @@ class Leaf final : public TapeNode {
   void add_gradient(Variable gradient);
   void add_rows(RowGradientPtr rows);
   HookHandle register_accumulate_hook(AccumulateHook hook);
-  /// Changes when a hook is added or removed.
+  /// Returns a number that changes when a hook is added or removed.
   uint64_t hooks_state() const;
 
-  /// The parameter name in a model, such as "fc1.weight", once the model was called; null before.
+  /// Returns the parameter name in a model, such as "fc1.weight"; null before the first call of the
+  /// model.
   const std::string* label() const { return label_.load(std::memory_order_relaxed); }
   void set_label(const std::string* label) { label_.store(label, std::memory_order_relaxed); }
 
@@ -56,7 +57,7 @@ class Leaf final : public TapeNode {
   ValueType type_;
   mutable std::mutex mutex_;
   mutable Variable gradient_;
-  mutable RowGradientPtr rows_;   // the gradient instead of gradient_
+  mutable RowGradientPtr rows_;   // the gradient as rows, in place of gradient_
   std::atomic<size_t> place_{0};  // index in leaves_ of the pass that last reached the leaf
   std::atomic<const std::string*> label_{nullptr};
 };
@@ -88,25 +89,26 @@ class BackwardPass {
   void run();
   void add_to_leaves();
 
-  /// For rules of nodes: adds a gradient of one input. Empty means zero.
+  /// Adds a gradient of one input. An empty gradient means zero. For rules of nodes.
   void send(const TapeEdge& edge, Variable&& gradient);
-  /// As above, for a leaf whose gradient consists of rows; requires takes_rows().
+  /// send() for a leaf whose gradient consists of rows. Requires takes_rows().
   void send_rows(const TapeEdge& edge, RowGradientPtr rows);
   bool takes_rows(const TapeEdge& edge) const;
-  /// As send(), for the gradient of a part of the edge's value in which no element occurs twice;
-  /// requires takes_parts(). `part` is relative to a contiguous value.
+  /// send() for the gradient of a part of the edge's value in which no element occurs twice.
+  /// Requires takes_parts(). `part` is relative to a contiguous value.
   void send_part(const TapeEdge& edge, const Variable& gradient, const StridedLayout& part);
   bool takes_parts() const;
-  /// The pass that runs a rule on this thread, or null.
+  /// Returns the pass that runs a rule on this thread, or null.
   static BackwardPass* running();
   /// Returns whether a gradient sent to the edge has an effect.
   bool wants(const TapeEdge& edge) const {
     return captures_.empty() || needed_.contains(&*edge.node);
   }
   /// Whether a rule may send the gradient of the operand of the node at the edge, so that the rule
-  /// of this node need not run: the edge is the only owner of the node, and nothing observes it.
+  /// of that node need not run. The edge must be the only owner of the node, and nothing may
+  /// observe the node.
   bool can_send_past(const TapeEdge& edge) const;
-  /// Needs::front() for the edge.
+  /// Implementation of Needs::front() for the edge.
   const SavedValue* front(const TapeEdge& edge, Activation& activation) const;
   /// Adds a gradient of the first operand of the node at the edge, whose rule does not run.
   void send_past(const TapeEdge& edge, Variable&& gradient);
@@ -133,7 +135,7 @@ class BackwardPass {
   struct LeafSum {
     Leaf* leaf;
     Variable sum;
-    RowGradientPtr rows = nullptr;  // instead of sum
+    RowGradientPtr rows = nullptr;  // the gradient as rows, in place of `sum`
 
     void make_dense();
   };

@@ -1,5 +1,5 @@
-// CallLine: for composed ops. The nodes that a composed op records get the source location of its
-// caller, so that errors point at the user's source although the body uses plain operators.
+// CallLine: gives the nodes that a composed op records the source location of the op's caller, so
+// that errors name the user's line although the body uses plain operators.
 //
 //   Variable softmin(const Variable& x, int dim, Where where) {
 //     const CallLine line(where);
@@ -13,7 +13,7 @@
 
 namespace tapegrad {
 
-/// Sets the location of everything that this thread records, unless an outer CallLine or a running
+/// Sets the location of all nodes that this thread records, unless an outer CallLine or a running
 /// rule has set one.
 class CallLine {
  public:
@@ -36,8 +36,8 @@ class CallLine {
   detail::AutocastOff as_called_;  // autocast applies to the composed op, not to its parts
 };
 
-/// For ops that check their arguments before they run: errors get this location. Records nothing,
-/// so an op of one node stays one node. The outermost ErrorLine is in effect.
+/// Sets the location of errors, for ops that check their arguments before they run. Records
+/// nothing, so an op of one node stays one node. The outermost ErrorLine is in effect.
 class ErrorLine {
  public:
   explicit ErrorLine(Where where)

@@ -1,6 +1,6 @@
-// LeafObserver: learns of the gradient of a leaf as soon as the gradient is complete, while the
-// backward pass still runs for older nodes, and may replace it before it is accumulated. Used by
-// dist/data_parallel.h. Internal to the library.
+// LeafObserver: receives the gradient of a leaf as soon as the gradient is complete, while the
+// backward pass still runs for older nodes. The observer may replace the gradient before it is
+// accumulated. Used by dist/data_parallel.h. Internal to the library.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,21 @@ namespace tapegrad {
 class Variable;
 struct BackwardOptions;
 
-/// An observer of the passes of Variable::backward(), on any thread. Not of grad(), which changes
-/// no leaf.
+/// Observer of the passes of Variable::backward() on any thread. Passes of grad() are not observed,
+/// because they change no leaf.
 class LeafObserver {
  public:
   virtual ~LeafObserver() = default;
 
   virtual std::span<const Variable> leaves() const = 0;
-  /// Whether to observe passes of this thread. If not, the leaves are not looked at.
+  /// Whether to observe passes of this thread. If not, the pass does not search for the leaves.
   virtual bool observes_this_thread() const { return true; }
-  /// Called before the first rule of a pass that reaches at least one of the leaves; reached[i]
-  /// says whether the pass has a path to leaf i. Returns whether to observe the pass.
+  /// Called before the first rule of a pass that reaches at least one of the leaves. reached[i]
+  /// tells whether the pass has a path to leaf i. Returns whether to observe the pass.
   virtual bool begin(const std::vector<bool>& reached, const BackwardOptions& options) = 0;
-  /// Called between two rules, after the leaf's own hooks: the pass sends nothing more to leaf i.
-  /// An empty gradient is zero. Leaves are reported in an order that depends only on the graph. The
-  /// observer may take the gradient away, to free its memory during the pass.
+  /// Called between two rules, after the leaf's own hooks, when the pass will send nothing more to
+  /// leaf i. An empty gradient is zero. Leaves are reported in an order that depends only on the
+  /// graph. The observer may take the gradient away, to free its memory during the pass.
   virtual void on_gradient(size_t leaf, Variable& gradient) = 0;
   /// Called after the last rule, before gradients are accumulated. Slot i is the gradient that will
   /// be added to leaf i; an empty slot adds nothing. The observer may replace slots.
@@ -39,7 +39,7 @@ class LeafObserver {
 /// Registers an observer until it is destroyed.
 void add_leaf_observer(const std::shared_ptr<LeafObserver>& observer);
 std::vector<std::shared_ptr<LeafObserver>> leaf_observers();
-/// Whether an observer may exist. Without one, a pass costs one atomic read more.
+/// Whether an observer may exist. Without an observer, a pass costs one more atomic read.
 bool has_leaf_observers();
 
 }  // namespace tapegrad

@@ -7,7 +7,7 @@
 
 namespace tapegrad::detail {
 
-/// Returns the line of the newest node that this thread made since the last call; empty if it made
+/// Returns the line of the newest node that this thread made since the last call; empty if there is
 /// none.
 std::optional<Where> take_newest_line();
 

@@ -14,9 +14,9 @@ struct TapeNode::Hooks {
   HookList<NodePreHook> before;
   HookList<NodeHook> after;
   HookList<AccumulateHook> accumulated;  // on leaves
-  uint32_t added = 0;                    // hooks so far
+  uint32_t added = 0;                    // number of hooks added so far
 
-  /// Changes when a hook is added or removed.
+  /// Returns a number that changes when a hook is added or removed.
   uint64_t state() const {
     uint64_t count = uint64_t(added) << 32;
     const auto add = [&](const auto&) { ++count; };
