@@ -14,7 +14,7 @@ namespace tapegrad {
 Variable sigmoid(Variable x, Where where = Where::current());  // 1 / (1 + exp(-x))
 Variable relu(Variable x, Where where = Where::current());     // max(x, 0); relu'(0) = 0
 Variable relu6(Variable x, Where where = Where::current());    // min(max(x, 0), 6)
-/// Returns x where x > 0, else slope * x.
+/// Returns x where x > 0, else negative_slope * x.
 Variable leaky_relu(Variable x, double negative_slope = 0.01, Where where = Where::current());
 /// Returns x where x > 0, else alpha * (exp(x) - 1).
 Variable elu(Variable x, double alpha = 1.0, Where where = Where::current());
@@ -55,19 +55,19 @@ Variable hardtanh(Variable x, double min_val = -1.0, double max_val = 1.0,
 Variable& relu_(Variable& x, Where where = Where::current());
 Variable& sigmoid_(Variable& x, Where where = Where::current());
 
-// Parts of ops that have an epilogue.
-/// Returns the gradient of relu, computed from its result; differentiable again.
+// Functions for ops that have an epilogue. / Returns the gradient of relu, computed from its
+// result; differentiable again.
 Variable relu_gradient(const Variable& dy, const Variable& y);
-/// Records gelu(x, Gelu::kTanh), whose value y a kernel has already computed.
+/// Records gelu(x, Gelu::kTanh) whose value y a kernel has already computed.
 Variable gelu_tanh_known(const Variable& x, Tensor y, Where where);
 
 namespace kernels {
 
-// Gradients dx are computed from dy and x, except where marked.
+// Each kernel computes dx from dy and x, unless marked otherwise.
 using ActivationGradient = Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)>;
 
 extern Unary sigmoid, relu, gelu_erf, gelu_tanh, silu, mish, hardsigmoid, hardswish, log_sigmoid;
-extern ActivationGradient sigmoid_backward, relu_backward;  // from dy and y
+extern ActivationGradient sigmoid_backward, relu_backward;  // dx from dy and y
 extern ActivationGradient gelu_erf_backward, gelu_tanh_backward, silu_backward, mish_backward,
     hardswish_backward;
 extern Kernel<void(const Tensor& x, double slope, Tensor& y)> leaky_relu;

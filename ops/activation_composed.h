@@ -1,4 +1,4 @@
-// Activations composed of other ops. Floats only.
+// Activation functions composed of other ops. Floats only.
 #pragma once
 
 #include "core/tape/variable.h"

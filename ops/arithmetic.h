@@ -32,7 +32,7 @@ Variable addcmul(Variable input, const Variable& a, const Variable& b, Number va
 /// Returns input + value * a / b. Floats only.
 Variable addcdiv(Variable input, const Variable& a, const Variable& b, Number value = 1,
                  Where where = Where::current());
-/// addcmul(x, a, b, {.value = 0.5})
+/// Option of addcmul(x, a, b, {.value = 0.5}).
 struct ValueOption {
   ByName by_name = {};
   Number value = 1;
@@ -48,17 +48,18 @@ Variable addcdiv(const V& input, const Variable& a, const Variable& b, ValueOpti
   return addcdiv(input, a, b, option.value, where);
 }
 
-/// Bitwise ops of integers and bool.
+/// Bitwise ops on integers and bool.
 Variable bitwise_and(Operand a, Operand b);
 Variable bitwise_or(Operand a, Operand b);
 Variable bitwise_xor(Operand a, Operand b);
 Variable bitwise_not(Variable x, Where where = Where::current());
-// `a & b`, `a | b`, `a ^ b` and `~a` of masks and integers.
+// `a & b`, `a | b`, `a ^ b` and `~a` on masks and integers.
 Variable operator&(Variable a, Operand b);
 Variable operator|(Variable a, Operand b);
 Variable operator^(Variable a, Operand b);
 Variable operator~(Operand a);
-/// In place: `finished |= token == end`, `mask[0] &= other`. Throw as operator+= does.
+/// In-place variants: `finished |= token == end`, `mask[0] &= other`. Errors are those of
+/// operator+=.
 Variable& operator&=(Variable& a, const Operand& b);
 Variable& operator|=(Variable& a, const Operand& b);
 Variable& operator^=(Variable& a, const Operand& b);
@@ -68,7 +69,7 @@ void operator^=(Variable&& a, const Operand& b);
 void operator&=(Variable::Part&& a, const Operand& b);
 void operator|=(Variable::Part&& a, const Operand& b);
 void operator^=(Variable::Part&& a, const Operand& b);
-/// Returns a * 2^b, and a / 2^b rounded down, of integers. A shift count that is negative or at
+/// Return a * 2^b, and a / 2^b rounded down, for integers. A shift count that is negative or at
 /// least the width of the dtype shifts out all bits: the left shift gives 0, the right shift 0 or
 /// -1 by the sign of a.
 Variable bitwise_left_shift(Operand a, Operand b);
@@ -81,7 +82,7 @@ template <std::integral N>
 Variable operator>>(const Variable& a, N count) {
   return bitwise_right_shift(a, int64_t(count));
 }
-/// Returns the greatest common divisor of integers; never negative. gcd(0, 0) = 0.
+/// Returns the greatest common divisor of integers, which is never negative. gcd(0, 0) = 0.
 Variable gcd(Operand a, Operand b);
 
 struct CloseOptions {
@@ -89,7 +90,8 @@ struct CloseOptions {
   double atol = 1e-8;
   bool equal_nan = false;
 };
-/// Returns |a - b| <= atol + rtol |b|, or a = b, so that equal infinities are close (bool).
+/// Returns (bool) whether |a - b| <= atol + rtol |b| or a = b; equal infinities are therefore
+/// close.
 Variable isclose(const Variable& a, const Variable& b, CloseOptions options = {},
                  Where where = Where::current());
 /// Returns whether all elements are close. Waits for a GPU.
@@ -111,7 +113,7 @@ namespace kernels {
 
 // The operands have one dtype and broadcast to y's shape.
 extern Kernel<void(const Tensor&a, const Tensor&b, Tensor&y)> xlogy, logaddexp, hypot;
-// A zero integer divisor gives 0; the ops check for it before.
+// A zero integer divisor gives 0; the ops check for such a divisor before the call.
 extern Kernel<void(const Tensor&a, const Tensor&b, Tensor&y)> remainder, floor_divide;
 extern Kernel<void(const Tensor&a, const Tensor&b, Tensor&y)> bitwise_and, bitwise_or, bitwise_xor,
     bitwise_left_shift, bitwise_right_shift, gcd;

@@ -9,12 +9,13 @@
 
 namespace tapegrad {
 
-/// Returns the entries along dim, without this dimension. Views.
+/// Returns the entries along dim, without this dimension. The results are views.
 std::vector<Variable> unbind(const Variable& x, int dim = 0, Where where = Where::current());
-/// Splits x along dim into `sections` pieces whose sizes differ by at most 1. Views.
+/// Splits x along dim into `sections` pieces whose sizes differ by at most 1. The results are
+/// views.
 std::vector<Variable> tensor_split(const Variable& x, int64_t sections, int dim = 0,
                                    Where where = Where::current());
-/// Splits x along dim before each of the indices. Views.
+/// Splits x along dim before each of the indices. The results are views.
 std::vector<Variable> tensor_split(const Variable& x, const std::vector<int64_t>& indices,
                                    int dim = 0, Where where = Where::current());
 
@@ -28,29 +29,30 @@ Variable column_stack(VariableList inputs, Where where = Where::current());
 Variable block_diag(VariableList inputs, Where where = Where::current());
 /// Returns all combinations of one element of each vector: [n m ..., vectors].
 Variable cartesian_prod(VariableList inputs, Where where = Where::current());
-/// Returns the inputs expanded to their broadcast shape. Views.
+/// Returns the inputs expanded to their broadcast shape. The results are views.
 std::vector<Variable> broadcast_tensors(VariableList inputs, Where where = Where::current());
 
-/// Moves dimensions to other places; the rest keep their order. Returns a view.
+/// Moves dimensions to other places; the remaining dimensions keep their order. Returns a view.
 Variable movedim(const Variable& x, const Dims& source, const Dims& destination,
                  Where where = Where::current());
 /// Splits dimension dim into `sizes`, of which one may be -1. Returns a view.
 Variable unflatten(const Variable& x, int dim, const Shape& sizes, Where where = Where::current());
-/// Returns x with dimensions of size 1 until its rank is at least 1, 2 or 3. Views.
+/// Return x with leading dimensions of size 1 (atleast_3d: also trailing) until its rank is at
+/// least 1, 2 or 3. The results are views.
 Variable atleast_1d(const Variable& x, Where where = Where::current());
 Variable atleast_2d(const Variable& x, Where where = Where::current());
 Variable atleast_3d(const Variable& x, Where where = Where::current());
 
-/// Returns a copy of x whose part is replaced by source: entry `index` along dim, a slice, a
-/// diagonal.
+/// Returns a copy of x in which a part is replaced by source: entry `index` along dim, a slice, or
+/// a diagonal.
 Variable select_scatter(const Variable& x, const Variable& source, int dim, int64_t index,
                         Where where = Where::current());
 Variable slice_scatter(const Variable& x, const Variable& source, int dim, int64_t start,
                        int64_t end, int64_t step = 1, Where where = Where::current());
 Variable diagonal_scatter(const Variable& x, const Variable& source, int64_t offset = 0,
                           int dim1 = 0, int dim2 = 1, Where where = Where::current());
-/// Returns a copy of x whose entries index[i] along dim are replaced by a number or by entries of
-/// source.
+/// Returns a copy of x in which the entries index[i] along dim are replaced by a number or by
+/// entries of source.
 Variable index_fill(const Variable& x, int dim, const Variable& index, Number value,
                     Where where = Where::current());
 Variable index_copy(const Variable& x, int dim, const Variable& index, const Variable& source,

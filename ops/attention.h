@@ -42,7 +42,7 @@ constexpr auto choice_names(BagMode) {
 struct EmbeddingBagOptions {
   ByName by_name = {};
   Choice<BagMode> mode = BagMode::kMean;
-  bool sparse = false;               // as that of embedding()
+  bool sparse = false;               // as in embedding()
   Variable per_sample_weights = {};  // same shape as indices; kSum only
   bool include_last_offset = false;  // the last entry of offsets is the end of the last bag
   int64_t padding_idx = -1;          // index that is skipped; negative: none

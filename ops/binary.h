@@ -21,10 +21,10 @@
 
 namespace tapegrad {
 
-/// An operand of a binary op: a Variable or a number, and the source location of the call. An op
-/// may overwrite a Variable that was given as an rvalue, if nothing else refers to its memory. A
-/// copy of an Operand is an operand that is still needed, so a function may use its Operands any
-/// number of times; std::move() passes the permission on.
+/// An operand of a binary op: a Variable or a number, with the source location of the call. An op
+/// may overwrite a Variable that was passed as an rvalue, if nothing else refers to its memory. A
+/// copy of an Operand does not have this permission, so a function may use its Operands any number
+/// of times; std::move() passes the permission on.
 struct Operand {
   Operand(const Variable& from, Where line = Where::current()) : variable(&from), where(line) {}
   Operand(Variable&& from, Where line = Where::current())
@@ -63,14 +63,14 @@ Variable sub(const Operand& a, const Operand& b, AlphaOptions options);
 Variable mul(Operand a, Operand b);
 /// Divides a by b. Integers are converted to the default float dtype.
 Variable div(Operand a, Operand b);
-/// Divides and rounds: "floor" downwards, "trunc" towards zero. Integers stay integers. No
+/// Divides and rounds: "floor" rounds down, "trunc" rounds towards zero. Integers stay integers. No
 /// gradient.
 Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode);
 struct DivOptions {
   ByName by_name = {};
   std::string_view rounding_mode = {};  // "trunc" or "floor"; default: true division
 };
-/// div(a, b, {.rounding_mode = "floor"})
+/// Divides with an option: div(a, b, {.rounding_mode = "floor"}).
 inline Variable div(const Operand& a, const Operand& b, DivOptions options) {
   return options.rounding_mode.empty() ? div(a, b) : div(a, b, options.rounding_mode);
 }
@@ -84,8 +84,8 @@ Variable maximum(Operand a, Operand b);
 Variable minimum(Operand a, Operand b);
 /// Returns the angle of the point (x, y) in radians, in (-pi, pi].
 Variable atan2(Operand y, Operand x);
-/// Returns the remainder of C's fmod, with the sign of a. Division by 0 gives NaN for floats and 0
-/// for integers.
+/// Returns the remainder of a / b as C's fmod, with the sign of a. Division by 0 gives NaN for
+/// floats and 0 for integers.
 Variable fmod(Operand a, Operand b);
 
 Variable operator+(Operand a, Operand b);
@@ -94,10 +94,10 @@ Variable operator*(Operand a, Operand b);
 Variable operator/(Operand a, Operand b);
 Variable operator-(Operand x);
 
-/// Limits x to [min, max], which broadcast; PyTorch's clamp with tensors as bounds. A gradient goes
-/// to the operand that the result is taken from, and to x at a bound.
+/// Limits x to [min, max], which broadcast; PyTorch's clamp with tensors as bounds. The gradient
+/// flows to the operand that the result is taken from, and to x if x equals a bound.
 Variable clamp(Variable x, const Operand& min, const Operand& max);
-/// Limits x from below; clamp_min().
+/// Limits x from below. Equivalent to clamp_min().
 Variable clamp(Variable x, const Operand& min);
 Variable clamp_min(Variable x, const Operand& min);
 Variable clamp_max(Variable x, const Operand& max);
@@ -124,18 +124,18 @@ Variable logical_not(const Variable& x, Where where = Where::current());
 /// `!mask` is logical_not(mask).
 Variable operator!(const Variable& x);
 
-/// Takes a where condition (bool) is true and b elsewhere; all three broadcast. Only the selected
-/// operand receives a gradient. An infinite derivative further back still gives 0 * inf = NaN, so
-/// keep the operand that is not selected finite.
+/// Returns a where condition (bool) is true, and b elsewhere; all three broadcast. Only the
+/// selected operand receives a gradient. If an op before the unselected operand has an infinite
+/// derivative, 0 * inf gives NaN, so keep the unselected operand finite.
 Variable where(const Variable& condition, Operand a, Operand b);
 
-/// In-place variants: the result is written into a, which keeps its shape and dtype. If the result
-/// has another shape or dtype they throw ShapeError or DTypeError and leave a unchanged.
+/// In-place variants: the result is written into a, which keeps its shape and dtype. They throw
+/// ShapeError or DTypeError, and leave a unchanged, if the result has another shape or dtype.
 Variable& add_(Variable& a, const Operand& b);
 Variable& sub_(Variable& a, const Operand& b);
 Variable& mul_(Variable& a, const Operand& b);
 Variable& div_(Variable& a, const Operand& b);
-/// For a view: x[0] += 1.
+/// Overloads for a view, as in x[0] += 1.
 void operator+=(Variable&& a, const Operand& b);
 void operator-=(Variable&& a, const Operand& b);
 void operator*=(Variable&& a, const Operand& b);

@@ -24,8 +24,8 @@
 
 namespace tapegrad {
 
-/// The value of an attribute. A dtype is given by its name. std::monostate (none) stands for an
-/// optional attribute that was left out.
+/// The value of an attribute. A dtype is given by its name. std::monostate (none) represents an
+/// optional attribute that was omitted.
 using Attribute =
     std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
@@ -36,10 +36,10 @@ struct Arguments {
   std::vector<Variable> list = {};    // the tensors of a list input
   Attributes attributes = {};         // call() adds the defaults
 
-  /// Input i, or an empty Variable if it was omitted.
+  /// Returns input i, or an empty Variable if it was omitted.
   const Variable& operator[](size_t i) const;
 
-  // Attributes by name. They throw ArgumentError if the value has another type.
+  // Attributes by name. The functions throw ArgumentError if the value has another type.
   bool has(std::string_view name) const;  // present and not none
   int64_t integer(std::string_view name) const;
   int int32(std::string_view name) const;    // must fit in 32 bits
@@ -82,12 +82,12 @@ struct OpInfo {
   std::vector<AttributeInfo> attributes;
   OpTraits traits;
   std::vector<Variable> (*run)(const Arguments&);
-  std::string source;  // of the op's struct and its row, e.g. "ops/softmax.cpp"
+  std::string source;  // file of the op's struct and row, e.g. "ops/softmax.cpp"
 
   /// Checks the argument names, adds the defaults and runs the op. Throws ArgumentError for a wrong
   /// number of inputs, an unknown attribute or a missing required attribute.
   std::vector<Variable> call(Arguments arguments) const;
-  /// For example "conv2d(input, weight, bias?, stride: ints = 1, ...)".
+  /// Returns the signature, for example "conv2d(input, weight, bias?, stride: ints = 1, ...)".
   std::string signature() const;
 };
 
@@ -117,10 +117,10 @@ class Catalog {
   std::vector<OpInfo> ops_;
 };
 
-/// All ops of the library, grouped by source file.
+/// Returns all ops of the library, grouped by source file.
 const Catalog& catalog();
 
-// Each function is defined at the end of the source of its family.
+// Each function is defined at the end of the source file of its op family.
 void catalog_create(Catalog& catalog);
 void catalog_random(Catalog& catalog);
 void catalog_noise(Catalog& catalog);

@@ -1,7 +1,7 @@
 // Complex numbers as pairs of real numbers: the last dimension of a complex tensor has size 2 and
 // holds the real and the imaginary part, as in torch.view_as_real and in the results of fft:: and
-// stft. Elementwise functions such as abs() and exp() see two real numbers; the functions below see
-// one complex number.
+// stft. Elementwise functions such as abs() and exp() operate on the two real numbers; the
+// functions below operate on the complex number.
 //
 //   Variable spectrum = fft::rfft(signal);                  // [..., n / 2 + 1, 2]
 //   Variable filtered = complex_mul(spectrum, filter);      // [..., n / 2 + 1, 2]
@@ -15,30 +15,30 @@
 
 namespace tapegrad {
 
-/// re + i im, of real tensors that broadcast against each other. Returns [..., 2].
+/// Returns re + i im [..., 2] for real tensors, which broadcast.
 ComplexPairs complex(const Variable& re, const Variable& im, Where where = Where::current());
-/// magnitude (cos(phase) + i sin(phase)). Returns [..., 2].
+/// Returns magnitude (cos(phase) + i sin(phase)) [..., 2].
 ComplexPairs polar(const Variable& magnitude, const Variable& phase,
                    Where where = Where::current());
 
-/// The real part of z, a view.
+/// Returns the real part of z, a view.
 Variable real(const Variable& z, Where where = Where::current());
-/// The imaginary part of z, a view.
+/// Returns the imaginary part of z, a view.
 Variable imag(const Variable& z, Where where = Where::current());
-/// Returns z: complex tensors are stored as pairs of real numbers anyway.
+/// Returns z, because complex tensors are stored as pairs of real numbers.
 Variable view_as_real(const Variable& z, Where where = Where::current());
 /// Returns x, which must be [..., 2].
 Variable view_as_complex(const Variable& x, Where where = Where::current());
 
-/// The conjugate, re - i im.
+/// Returns the conjugate, re - i im.
 ComplexPairs conj(const Variable& z, Where where = Where::current());
-/// sqrt(re^2 + im^2); the gradient at 0 is 0.
+/// Returns sqrt(re^2 + im^2). The gradient at 0 is 0.
 Variable complex_abs(const Variable& z, Where where = Where::current());
-/// atan2(im, re), in (-pi, pi].
+/// Returns atan2(im, re), in (-pi, pi].
 Variable angle(const Variable& z, Where where = Where::current());
-/// The complex product; all dimensions but the last broadcast.
+/// Returns the complex product; all dimensions but the last broadcast.
 ComplexPairs complex_mul(const Variable& a, const Variable& b, Where where = Where::current());
-/// The complex quotient, a conj(b) / |b|^2; all dimensions but the last broadcast.
+/// Returns the complex quotient, a conj(b) / |b|^2; all dimensions but the last broadcast.
 ComplexPairs complex_div(const Variable& a, const Variable& b, Where where = Where::current());
 
 }  // namespace tapegrad

@@ -1,5 +1,5 @@
-// The result of the ops that return complex numbers: a Variable whose last dimension has the real
-// and the imaginary part (ops/complex.h).
+// ComplexPairs: the result of ops that return complex numbers. It is a Variable whose last
+// dimension has the real and the imaginary part (ops/complex.h).
 //
 //   auto spectrum = fft::rfft(signal);
 //   Variable power = spectrum.abs().square();       // of the numbers, not of their parts
@@ -20,10 +20,10 @@ template <typename B>
 concept Reals = std::is_arithmetic_v<B> ||
     (std::derived_from<B, Variable> && !std::same_as<B, ComplexPairs>);
 
-/// Complex numbers as pairs of reals. The members and operators of the struct are those of the
-/// numbers, as in PyTorch, and count their dimensions: mean(-1) is that along the last dimension of
-/// numbers. Members that Variable alone has, ops that are functions, and a copy of type Variable,
-/// see the pairs: shape() ends with 2.
+/// Complex numbers as pairs of reals. The members and operators of this struct operate on the
+/// complex numbers, as in PyTorch, and count their dimensions: mean(-1) is the mean along the last
+/// dimension of numbers. Inherited members of Variable, ops that are functions, and a copy of type
+/// Variable operate on the pairs: shape() ends with 2.
 struct ComplexPairs : Variable {
   using Variable::operator=;
   ComplexPairs() = default;
@@ -46,7 +46,7 @@ struct ComplexPairs : Variable {
   ComplexPairs mean(Where where = Where::current()) const;
   ComplexPairs mean(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
 
-  // Views, which share memory, and copies.
+  // Views, which share memory, and copies:
   using Variable::operator[];
   ComplexPairs operator[](detail::IndexHere i) const { return select(0, i.index, i.where); }
   ComplexPairs operator[](const Slice& slice) const;
@@ -63,10 +63,10 @@ struct ComplexPairs : Variable {
   ComplexPairs contiguous(Where where = Where::current()) const;
   ComplexPairs clone(Where where = Where::current()) const;
   ComplexPairs detach() const;
-  /// The pairs under their name as such, for members and functions of Variable.
+  /// Returns the pairs as a Variable, for its members and for functions.
   Variable view_as_real() const { return *this; }
 
-  // In place.
+  // In-place operators:
   template <typename B>
   ComplexPairs& add_(const B& b) {
     return write(*this + b);
@@ -84,7 +84,8 @@ struct ComplexPairs : Variable {
     return write(*this / b);
   }
 
-  // Templates, because they take no Variable in place of a ComplexPairs.
+  // Operators of two ComplexPairs. Templates, so that they do not accept a Variable in place of a
+  // ComplexPairs.
   template <std::same_as<ComplexPairs> A, std::same_as<ComplexPairs> B>
   friend ComplexPairs operator+(const A& a, const B& b) {
     return a.plus(b);
@@ -101,8 +102,8 @@ struct ComplexPairs : Variable {
   friend ComplexPairs operator/(const A& a, const B& b) {
     return a.over(b);
   }
-  // With reals: a number, or a Variable that broadcasts with the numbers. A Variable of another
-  // shape is combined with the pairs.
+  // Operators with a real operand: a number, or a Variable that broadcasts with the complex
+  // numbers. A Variable of another shape is combined with the pairs.
   template <std::same_as<ComplexPairs> A, Reals B>
   friend ComplexPairs operator+(const A& a, const B& b) {
     return a.plus(b);

@@ -1,5 +1,5 @@
-// Functions that are composed of other ops and have no row in the catalog. Gradients are those of
-// the ops. Functions that only give an op another name are in ops/names.h.
+// Functions that are composed of other ops and have no row in the catalog. Their gradients are
+// those of the ops. Alternative names of ops are in ops/names.h.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,18 @@
 
 namespace tapegrad {
 
-/// The most frequent value along dim, the smallest of several, and the index of its last
-/// occurrence. No gradient of the index. Reads the values on the host.
+/// Returns the most frequent value along dim (the smallest if there are several) and the index of
+/// its last occurrence. The index has no gradient. Reads the values on the host.
 ValuesIndices mode(const Variable& x, int dim = -1, bool keepdim = false,
                    Where where = Where::current());
-/// Scales the slices along dim whose p-norm exceeds maxnorm down to it.
+/// Returns x with each slice along dim whose p-norm exceeds maxnorm scaled to p-norm maxnorm.
 Variable renorm(const Variable& x, double p, int dim, double maxnorm,
                 Where where = Where::current());
-/// Removes all but the first of equal elements behind one another. No gradient.
+/// Returns the elements without those that equal their predecessor. No gradient.
 Unique unique_consecutive(const Variable& x, Where where = Where::current());
 
-/// The shape of an elementwise result of operands of these shapes. Throws ShapeError.
+/// Returns the shape of an elementwise result of operands of these shapes. Throws ShapeError if
+/// they do not broadcast.
 Shape broadcast_shapes(const Shape& a, const Shape& b, Where where = Where::current());
 
 struct PcaLowrank {
@@ -30,19 +31,19 @@ struct PcaLowrank {
   Variable u, s, v;
   Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
-/// The first q principal components of the rows of x [n, d]: x, less its mean if `center`, is about
-/// U diag(S) V^T, with V [d, q]. Computed by linalg::svd, without random numbers. Default of q: 6,
-/// or the smaller size of x.
+/// Returns the first q principal components of the rows of x [n, d]: x, minus its mean if `center`,
+/// is about U diag(S) V^T, with V [d, q]. Computed by linalg::svd, without random numbers. q
+/// defaults to 6, or to the smaller size of x if that is less than 6.
 PcaLowrank pca_lowrank(const Variable& x, std::optional<int64_t> q = {}, bool center = true,
                        Where where = Where::current());
 
-/// The subsets of r elements of a vector, in the order of their positions: [subsets, r]. With
-/// replacement, an element may occur several times in a subset.
+/// Returns the subsets of r elements of a vector, in the order of their positions: [subsets, r].
+/// With replacement, an element may occur several times in a subset.
 Variable combinations(const Variable& x, int64_t r = 2, bool with_replacement = false,
                       Where where = Where::current());
 
-/// Removes those of the dimensions whose size is 1. Returns a view. Throws ArgumentError for a
-/// dimension that is given twice.
+/// Removes those of the given dimensions whose size is 1. Returns a view. Throws ArgumentError for
+/// a dimension that is given twice.
 Variable squeeze(const Variable& x, const Dims& dims, Where where = Where::current());
 
 struct Histogram {
@@ -50,11 +51,11 @@ struct Histogram {
   Variable hist, bin_edges;
   Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
-/// The number of elements in each of `bins` equal intervals from min to max; of all elements if min
-/// equals max.
+/// Returns the number of elements in each of `bins` equal intervals from min to max. If min equals
+/// max, the interval is the range of the elements.
 Histogram histogram(const Variable& x, int64_t bins = 10, double min = 0, double max = 0,
                     Where where = Where::current());
-/// histogram(x, 10, {.range = {0, 1}})
+/// Options of histogram(x, 10, {.range = {0, 1}}).
 struct HistogramOptions {
   ByName by_name = {};
   std::pair<double, double> range = {0, 0};
@@ -64,56 +65,58 @@ inline Histogram histogram(const Variable& x, int64_t bins, HistogramOptions opt
   return histogram(x, bins, options.range.first, options.range.second, where);
 }
 
-/// Windows of n values, of a period of n (for a DFT) or n - 1 steps.
+/// Return windows of n values. The period is n steps if `periodic` (for a DFT), else n - 1 steps.
 Variable hann_window(int64_t n, bool periodic = true, TensorOptions options = {});
 Variable hamming_window(int64_t n, bool periodic = true, TensorOptions options = {});
 Variable blackman_window(int64_t n, bool periodic = true, TensorOptions options = {});
 Variable bartlett_window(int64_t n, bool periodic = true, TensorOptions options = {});
-/// I0(beta sqrt(1 - t^2)) / I0(beta) for t from -1 to 1; I0 is a modified Bessel function.
+/// Returns I0(beta sqrt(1 - t^2)) / I0(beta) for t from -1 to 1, where I0 is a modified Bessel
+/// function.
 Variable kaiser_window(int64_t n, bool periodic = true, double beta = 12.0,
                        TensorOptions options = {});
 
-/// Returns dy / dx along each of dims (default: all), for points at this distance: central
-/// differences inside, one-sided differences of order edge_order, 1 or 2, at both ends. Throws
+/// Returns dy / dx along each of dims (default: all), for points at this distance. Uses central
+/// differences inside and one-sided differences of order edge_order, 1 or 2, at both ends. Throws
 /// ArgumentError for a dimension of fewer than edge_order + 1 elements.
 std::vector<Variable> gradient(const Variable& y, double spacing = 1.0, const Dims& dims = {},
                                int edge_order = 1, Where where = Where::current());
 
-/// The coordinates of elements of a tensor of this shape, by their row-major positions: one
-/// Variable (int64) per dimension. Throws IndexError for a position outside of the tensor.
+/// Returns the coordinates of elements of a tensor of this shape from their row-major positions:
+/// one Variable (int64) per dimension. Throws IndexError for a position outside of the tensor.
 std::vector<Variable> unravel_index(const Variable& positions, const Shape& shape,
                                     Where where = Where::current());
 
 namespace fft {
-/// Frequencies of the outputs of fft and rfft of n samples at distance d.
+/// Return the frequencies of the outputs of fft and rfft of n samples at distance d.
 Variable fftfreq(int64_t n, double d = 1.0, TensorOptions options = {});
 Variable rfftfreq(int64_t n, double d = 1.0, TensorOptions options = {});
 }  // namespace fft
 
-/// y[b, o] = x1[b, :] weight[o, :, :] x2[b, :] + bias[o].
+/// Returns y[b, o] = x1[b, :] weight[o, :, :] x2[b, :] + bias[o].
 Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight,
                   const Variable& bias = {}, Where where = Where::current());
-/// The distances between the rows of x [n, d], one for each pair: [n (n - 1) / 2].
+/// Returns the distances between the rows of x [n, d], one for each pair: [n (n - 1) / 2].
 Variable pdist(const Variable& x, double p = 2.0, Where where = Where::current());
-/// The inverse of L L^T, for a factor L of cholesky(), or of U^T U.
+/// Returns the inverse of L L^T, or of U^T U if `upper`, for the factor returned by cholesky().
 Variable cholesky_inverse(const Variable& factor, bool upper = false,
                           Where where = Where::current());
 
 namespace linalg {
 Variable vecdot(const Variable& a, const Variable& b, int dim = -1, Where where = Where::current());
-/// The ratio of the largest to the smallest singular value.
+/// Returns the ratio of the largest to the smallest singular value.
 Variable cond(const Variable& x, Where where = Where::current());
-/// The number of singular values above rtol times the largest. Default: eps max(rows, columns).
+/// Returns the number of singular values above rtol times the largest. rtol defaults to eps
+/// max(rows, columns).
 Variable matrix_rank(const Variable& x, std::optional<double> rtol = {},
                      Where where = Where::current());
 }  // namespace linalg
 
-/// -x log(x); 0 at 0, and -inf below.
+/// Returns -x log(x); 0 for x = 0, and -inf for x < 0.
 Variable entr(const Variable& x, Where where = Where::current());
-/// The distribution function of the standard normal distribution, and its inverse.
+/// Return the distribution function of the standard normal distribution, and its inverse.
 Variable ndtr(const Variable& x, Where where = Where::current());
 Variable ndtri(const Variable& x, Where where = Where::current());
-/// log of the multivariate gamma function of dimension p.
+/// Returns the logarithm of the multivariate gamma function of dimension p.
 Variable mvlgamma(const Variable& x, int64_t p, Where where = Where::current());
 
 }  // namespace tapegrad

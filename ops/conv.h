@@ -1,6 +1,6 @@
-// Convolution, transposed convolution, and unfolding into columns. Images are
-// [batch, channels, height, width]; signals have one spatial dimension, volumes three. Without the
-// batch dimension, the result has none either.
+// Convolution, transposed convolution, and unfolding into columns. Images are [batch, channels,
+// height, width]; signals have one spatial dimension, volumes three. An input without the batch
+// dimension gives a result without it.
 #pragma once
 
 #include <concepts>
@@ -22,7 +22,7 @@ struct Size2d {
   int64_t height, width;
 };
 
-/// Depth, height and width; one number sets all.
+/// Depth, height and width; one number sets all three.
 struct Size3d {
   Size3d(int64_t all) : Size3d(all, all, all) {}
   Size3d(int64_t d, int64_t h, int64_t w) : depth(d), height(h), width(w) {}
@@ -33,7 +33,7 @@ struct Size3d {
   int64_t depth, height, width;
 };
 
-/// A size that may be left out; {2, 1} is a size of two numbers.
+/// An optional size. {2, 1} is a size of two numbers.
 template <typename Size>
 struct OptionalSize : std::optional<Size> {
   using std::optional<Size>::optional;
@@ -99,22 +99,22 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
                           Where where = Where::current());
 
 /// Algorithm for float32 convolutions on the CPU with 3 x 3 kernels, stride 1 and at least 32 input
-/// and output channels. kAuto uses Winograd's algorithm where a heuristic expects it to be faster
-/// (up to twice as fast). Winograd's algorithm is not exact for integer values, and its rounding
-/// error is larger (about 1e-6 of the largest result instead of 2e-7). The heuristic considers
-/// sizes and threads, so the result for an image may differ by this error between batch sizes.
-/// kDirect always sums directly.
+/// and output channels. kAuto uses Winograd's algorithm if a heuristic expects it to be faster (up
+/// to twice as fast). Winograd's algorithm is not exact for integer values, and its rounding error
+/// is larger (about 1e-6 of the largest result instead of 2e-7). The heuristic considers sizes and
+/// threads, so the result for an image may differ by this error between batch sizes. kDirect never
+/// uses Winograd's algorithm.
 enum class ConvAlgorithm { kAuto, kDirect };
-/// Process-wide setting; initially kAuto.
+/// Sets the algorithm for the process; initially kAuto.
 void set_conv_algorithm(ConvAlgorithm algorithm);
 ConvAlgorithm conv_algorithm();
 
-/// Whether large results of convolutions, and of the layers after them, keep a packed layout until
-/// their elements are read (core/base/storage.h): blocks of channels for float32 on the CPU,
-/// channels-last for sixteen-bit floats on a GPU. kPlain converts each result to row-major order at
-/// once.
+/// Layout of large results of convolutions, and of the layers after them. With kBlocked they keep a
+/// packed layout until their elements are read (core/base/storage.h): blocks of channels for
+/// float32 on the CPU, channels-last for sixteen-bit floats on a GPU. With kPlain each result is
+/// converted to row-major order at once.
 enum class ConvLayout { kBlocked, kPlain };
-/// Process-wide setting; initially kBlocked.
+/// Sets the layout for the process; initially kBlocked.
 void set_conv_layout(ConvLayout layout);
 ConvLayout conv_layout();
 
@@ -140,8 +140,8 @@ extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y)>
     conv2d;
 
-/// dx needs weight, dw needs x. dy is the gradient of the result of the epilogue `behind`; if there
-/// is one, dy may be overwritten.
+/// dx needs weight, dw needs x. dy is the gradient of the result of the epilogue `behind`; dy may
+/// be overwritten if there is an epilogue.
 extern Kernel<void(const Tensor& dy, const Epilogue& behind, const Tensor& x, const Tensor& weight,
                    const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db)>
     conv2d_backward;

@@ -1,5 +1,5 @@
 // PyTorch's positional forms of ops/conv.h: conv2d(x, weight, bias, 1, 1). A padding of "same"
-// keeps the spatial sizes and requires stride 1; "valid" is no padding.
+// keeps the spatial sizes and requires stride 1; "valid" means no padding.
 #pragma once
 
 #include <concepts>
@@ -23,8 +23,8 @@ struct Padding {
   std::optional<std::string_view> name = {};
 };
 
-// conv2d(x, weight, {.padding = 1}): options without a bias. Templates, so that conv2d(x, weight,
-// {}) is not ambiguous.
+// Overloads with options and without a bias: conv2d(x, weight, {.padding = 1}). Templates, so that
+// conv2d(x, weight, {}) is not ambiguous.
 template <typename = void>
 Variable conv1d(const Variable& x, const Variable& weight, Conv1dOptions options,
                 Where where = Where::current()) {
@@ -92,7 +92,7 @@ inline Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 
                        Size2d padding = 0, Size2d stride = 1, Where where = Where::current()) {
   return unfold(x, {{}, kernel_size, dilation, padding, stride}, where);
 }
-/// unfold(x, 3, {.stride = 2})
+/// Overload with the kernel size by position: unfold(x, 3, {.stride = 2}).
 inline Variable unfold(const Variable& x, Size2d kernel_size, UnfoldOptions options,
                        Where where = Where::current()) {
   options.kernel_size = kernel_size;
@@ -111,7 +111,7 @@ inline Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_
 
 namespace nn::functional {
 using namespace ::tapegrad;
-/// Image patches as columns, as nn::Unfold.
+/// Extracts image patches as columns, with the arguments of nn::Unfold.
 inline Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 1,
                        Size2d padding = 0, Size2d stride = 1, Where where = Where::current()) {
   return tapegrad::unfold(x, UnfoldOptions{{}, kernel_size, dilation, padding, stride}, where);

@@ -14,7 +14,8 @@
 namespace tapegrad {
 
 namespace detail {
-/// An option that is named: {.dtype = f64}. The compiler answers libtorch's call.
+/// An option that must be named: {.dtype = f64}. libtorch's call gives a compile error that
+/// explains this.
 template <typename T>
 struct Option : std::optional<T> {
   using std::optional<T>::optional;
@@ -35,8 +36,8 @@ struct TensorOptions {
 };
 
 namespace torch {
-enum Layout { kStrided };  // the only one
-/// libtorch's options, chained: torch::dtype(torch::kFloat64).requires_grad(true), x.options().
+enum Layout { kStrided };  // the only layout
+/// libtorch's chained options: torch::dtype(torch::kFloat64).requires_grad(true), x.options().
 struct TensorOptions : ::tapegrad::TensorOptions {
   using Plain = ::tapegrad::TensorOptions;
   TensorOptions() = default;
@@ -104,8 +105,8 @@ class NestedValues {
   std::initializer_list<NestedValues> list_ = {};
   bool is_list_ = true;
 };
-/// tensor(3.0) has rank 0, tensor({{1, 2}, {3, 4}}) has shape [2, 2]. Throws ShapeError if lists of
-/// one level differ in length.
+/// Creates a tensor from nested values: tensor(3.0) has rank 0, tensor({{1, 2}, {3, 4}}) has shape
+/// [2, 2]. Throws ShapeError if lists of one level differ in length.
 inline Variable tensor(NestedValues values, TensorOptions options = {}) {
   return values.make(options);
 }
@@ -125,7 +126,7 @@ template <typename T>
 Variable tensor(std::span<T> values, TensorOptions options = {}) {
   return tensor(std::vector<std::remove_const_t<T>>(values.begin(), values.end()), options);
 }
-/// Integers of other types, such as size_t, as int64.
+/// Overload for other integer types, such as size_t, which become int64.
 template <std::integral T>
 requires(!kIsElement<T> && !std::same_as<T, long long>) Variable
     tensor(const std::vector<T>& values, TensorOptions options = {}) {
@@ -133,7 +134,7 @@ requires(!kIsElement<T> && !std::same_as<T, long long>) Variable
   for (const T value : values) whole.push_back(Number(value).to<int64_t>());
   return tensor(whole, options);
 }
-/// Rows of equal length.
+/// Overload for rows, which must have equal length.
 template <typename T>
 Variable tensor(const std::vector<std::vector<T>>& rows, TensorOptions options = {}) {
   std::vector<T> values;
@@ -157,7 +158,8 @@ Variable from_blob(T* data, const Shape& shape, std::function<void()> release = 
                 "the dtype: from_blob(data, {2, 3}, f32)");
   return Variable(Tensor::wrap(data, shape, kDTypeOf<T>, cpu, std::move(release)));
 }
-/// libtorch's form. Throws DTypeError unless the dtype is that of the elements, or they are void.
+/// libtorch's form. Throws DTypeError unless the dtype is that of the elements, or the elements are
+/// void.
 template <typename T, std::same_as<DType> D>
 Variable from_blob(T* data, const Shape& shape, D dtype) {
   if constexpr (!std::is_void_v<T>)
@@ -165,7 +167,7 @@ Variable from_blob(T* data, const Shape& shape, D dtype) {
   return Variable(Tensor::wrap(data, shape, dtype));
 }
 
-/// With strides, in elements. Throws ArgumentError for a negative stride.
+/// Overload with strides, in elements. Throws ArgumentError for a negative stride.
 template <typename T>
 Variable from_blob(T* data, const Shape& shape, const Strides& strides) {
   static_assert(kIsElement<T>, "from_blob: no dtype has elements of this type");
@@ -182,7 +184,7 @@ Variable zeros(const Shape& shape, TensorOptions options = {});
 Variable ones(const Shape& shape, TensorOptions options = {});
 Variable full(const Shape& shape, Number value, TensorOptions options = {});
 Variable empty(const Shape& shape, TensorOptions options = {});  // uninitialised
-// A dtype or a device in place of the options.
+// Overloads with a dtype or a device in place of the options.
 template <OneOption O>
 Variable zeros(const Shape& shape, O option) {
   return zeros(shape, detail::only(option));
@@ -199,12 +201,13 @@ template <OneOption O>
 Variable full(const Shape& shape, Number value, O option) {
   return full(shape, value, detail::only(option));
 }
-/// Preferred to std::empty(), which a call without `tapegrad::` finds for a std::vector.
+/// Preferred to std::empty(), which argument-dependent lookup finds for a std::vector in a call
+/// without `tapegrad::`.
 template <std::same_as<std::vector<int64_t>> V>
 Variable empty(const V& shape) {
   return empty(Shape(shape));
 }
-// Sizes without braces: zeros(2, 3).
+// Overloads with sizes without braces: zeros(2, 3).
 template <std::integral... N>
 requires(sizeof...(N) > 1) Variable zeros(N... sizes) { return zeros(Dims::of(sizes...)); }
 template <std::integral... N>
@@ -212,7 +215,7 @@ requires(sizeof...(N) > 1) Variable ones(N... sizes) { return ones(Dims::of(size
 template <std::integral... N>
 requires(sizeof...(N) > 1) Variable empty(N... sizes) { return empty(Dims::of(sizes...)); }
 
-// Of the shape of x, and of its dtype and device unless the options give others.
+// Create tensors with the shape of x, and with its dtype and device unless the options set others.
 Variable zeros_like(const Variable& x, TensorOptions options = {});
 Variable ones_like(const Variable& x, TensorOptions options = {});
 Variable full_like(const Variable& x, Number value, TensorOptions options = {});
@@ -234,7 +237,7 @@ Variable full_like(const Variable& x, Number value, O option) {
 /// Integer arguments give int64.
 Variable arange(Number end, TensorOptions options = {});
 Variable arange(Number start, Number end, Number step = 1, TensorOptions options = {});
-/// `steps` evenly spaced numbers from start to end, both included.
+/// Returns `steps` evenly spaced numbers from start to end, both included.
 Variable linspace(double start, double end, int64_t steps, TensorOptions options = {});
 inline Variable arange(Number start, Number end, TensorOptions options) {
   return arange(start, end, 1, options);
@@ -255,13 +258,14 @@ template <OneOption O>
 Variable arange(Number start, Number end, Number step, O option) {
   return arange(start, end, step, detail::only(option));
 }
-/// `steps` numbers base^start ... base^end, whose logarithms are evenly spaced.
+/// Returns `steps` numbers base^start ... base^end, whose logarithms are evenly spaced.
 Variable logspace(double start, double end, int64_t steps, double base = 10.0,
                   TensorOptions options = {});
 inline Variable logspace(double start, double end, int64_t steps, TensorOptions options) {
   return logspace(start, end, steps, 10.0, options);
 }
-/// The identity of n rows, or a matrix of other sizes with ones on its diagonal.
+/// Returns the identity matrix with the given number of rows, or a rectangular matrix with ones on
+/// its diagonal.
 Variable eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options);
 inline Variable eye(int64_t n, TensorOptions options = {}) { return eye(n, n, options); }
 template <std::integral N>

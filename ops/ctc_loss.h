@@ -30,8 +30,8 @@ Variable ctc_loss(const Variable& log_probs, const Variable& targets,
                   const std::vector<int64_t>& target_lengths, CtcLossOptions options = {},
                   Where where = Where::current());
 
-/// The lengths as integer tensors [n], which the host reads. A template, so that {100, 80} means a
-/// vector.
+/// Overload with lengths as integer tensors [n], which the host reads. A template, so that {100,
+/// 80} means a vector.
 template <std::derived_from<Variable> Lengths>
 Variable ctc_loss(const Variable& log_probs, const Variable& targets, const Lengths& input_lengths,
                   const Lengths& target_lengths, CtcLossOptions options = {},
@@ -40,7 +40,7 @@ Variable ctc_loss(const Variable& log_probs, const Variable& targets, const Leng
                   target_lengths.to(i64).template to_vector<int64_t>(), options, where);
 }
 
-/// PyTorch's arguments: ctc_loss(log_probs, targets, {50}, {12}, 0, "mean", true).
+/// Overload with PyTorch's arguments: ctc_loss(log_probs, targets, {50}, {12}, 0, "mean", true).
 template <std::convertible_to<Reduction> R = Reduction>
 Variable ctc_loss(const Variable& log_probs, const Variable& targets,
                   const std::vector<int64_t>& input_lengths,
@@ -50,7 +50,7 @@ Variable ctc_loss(const Variable& log_probs, const Variable& targets,
                   {.blank = blank, .reduction = reduction, .zero_infinity = zero_infinity}, where);
 }
 
-/// The arguments of the kernel that are not tensors.
+/// Arguments of the kernel that are not tensors.
 struct CtcBatch {
   std::vector<int64_t> input_lengths, target_lengths;
   std::vector<int64_t> first_labels;  // position of each example's first label in labels

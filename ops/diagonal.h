@@ -20,7 +20,7 @@ Variable diagonal(const Variable& x, int64_t offset = 0, int dim1 = 0, int dim2 
 /// dimensions dim1 and dim2 of the result.
 Variable diag_embed(const Variable& x, int64_t offset = 0, int dim1 = -2, int dim2 = -1,
                     Where where = Where::current());
-/// For a vector, the matrix with this diagonal; for a matrix, a copy of its diagonal.
+/// Returns the matrix with this diagonal for a vector, and a copy of the diagonal for a matrix.
 Variable diag(const Variable& x, int64_t diagonal = 0, Where where = Where::current());
 /// Returns the sum of the main diagonal of a matrix.
 Variable trace(const Variable& x, Where where = Where::current());

@@ -6,8 +6,8 @@
 
 namespace tapegrad {
 
-/// Returns the p-norm over all elements of a - b, after broadcasting. PyTorch's dist(); here dist
-/// is the namespace of dist/init.h.
+/// Returns the p-norm over all elements of a - b, after broadcasting. PyTorch calls this function
+/// dist(); here dist is the namespace of dist/init.h.
 Variable distance(const Variable& a, const Variable& b, double p = 2.0,
                   Where where = Where::current());
 /// Returns distances between every row of a and every row of b: [..., m, d] and [..., n, d] give

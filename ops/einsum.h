@@ -18,7 +18,7 @@ namespace tapegrad {
 /// be equal or 1. Operands are contracted two at a time as batched matrix products, in the order
 /// with the fewest multiplications (for more than six operands greedily, the cheapest pair first).
 Variable einsum(std::string_view equation, VariableList operands, Where where = Where::current());
-/// einsum("ij,jk->ik", a, b)
+/// Overload with operands as arguments: einsum("ij,jk->ik", a, b).
 template <std::derived_from<Variable>... V>
 Variable einsum(std::string_view equation, const Variable& first, const V&... others) {
   return einsum(equation, VariableList{first, others...});

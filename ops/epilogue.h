@@ -1,5 +1,5 @@
-// Epilogue: an activation that an op applies to its result, in the same kernel if the device has
-// one for both.
+// Epilogue: an activation that an op applies to its result, in the same kernel if the device has a
+// fused one.
 //
 //   Variable y = linear(x, weight, bias, {.activation = Activation::kRelu});
 //
@@ -25,8 +25,9 @@ struct Epilogue {
   Tensor at = {};
 
   explicit operator bool() const { return activation != Activation::kNone; }
-  /// For captured steps: becomes the activation that the kernel `behind` computes. Returns false if
-  /// there is an activation already, or if `behind` has no row in the table of such kernels.
+  /// Becomes the activation that the kernel `behind` computes. Returns false if there is an
+  /// activation already, or if `behind` has no row in the table of such kernels. For captured
+  /// steps.
   bool absorb(const KernelTable& behind);
   template <typename Visit>
   void each_tensor(const Visit& visit) {
@@ -36,7 +37,7 @@ struct Epilogue {
 
 namespace kernels {
 
-// Fallbacks composed of the activations' own kernels.
+// Fallbacks composed of the kernels of the activations:
 
 /// Computes y = activation(z). y may be z.
 void run_epilogue(const Epilogue& epilogue, const Tensor& z, Tensor& y);

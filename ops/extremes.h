@@ -1,4 +1,4 @@
-// Largest and smallest elements and where they are, any and all.
+// Largest and smallest elements and their indices; any and all.
 #pragma once
 
 #include <iosfwd>
@@ -16,23 +16,22 @@ struct ReduceOptions {
   ByName by_name = {};
   Dims dim = {};                    // default: all dimensions
   bool keepdim = false;             // reduced dimensions remain with size 1
-  std::optional<DType> dtype = {};  // of sum and mean; x is converted to it first
+  std::optional<DType> dtype = {};  // of sum and mean: dtype to which x is converted first
 };
 /// Options of max(x, {.dim = 1}), min and prod.
 struct AlongOptions {
   ByName by_name = {};
-  std::optional<int> dim = {};  // required by max and min; of prod, default: all dimensions
+  std::optional<int> dim = {};  // required by max and min; prod: default is all dimensions
   bool keepdim = false;
 };
 
-/// The option of reductions along given dimensions: sum(x, 1, {.keepdim = true}).
+/// Option of reductions along given dimensions: sum(x, 1, {.keepdim = true}).
 struct Keepdim {
   ByName by_name = {};
   bool keepdim = false;
 };
 
-// The reductions over Dims are templates, because g++ 12 otherwise takes {.keepdim = true} for
-// Dims.
+// Reductions over Dims are templates, because g++ 12 otherwise takes {.keepdim = true} for Dims.
 
 /// Returns the largest or smallest element; NaN if any element is NaN. Equal extremes share the
 /// gradient equally. Throws ArgumentError for an empty dimension.
@@ -63,16 +62,16 @@ Variable amin(const Variable& x, const Dims& dims, Keepdim keep, Where where = W
 }
 Variable amin(const Variable& x, ReduceOptions options, Where where = Where::current());
 
-/// The extremes along dim and their indices (int64). The first of equal extremes is returned and
-/// alone receives the gradient. NaN counts as the extreme.
+/// Extremes along dim and their indices (int64). The first of equal extremes is returned and alone
+/// receives the gradient. NaN counts as the extreme.
 struct ValuesIndices {
   static constexpr int kParts = 2;
   Variable values, indices;
 
-  /// As of Python's tuple: max(x, 1)[0] has the values, max(x, 1)[1] the indices. Throws IndexError
-  /// for another number.
+  /// Returns part i, as from Python's tuple: max(x, 1)[0] has the values, max(x, 1)[1] the indices.
+  /// Throws IndexError for another number.
   Variable operator[](int part) const { return detail::part_at(*this, part); }
-  /// `std::tie(values, indices) = max(x, 1);`
+  /// Converts for `std::tie(values, indices) = max(x, 1);`.
   operator std::tuple<Variable&, Variable&>() { return {values, indices}; }
 };
 std::ostream& operator<<(std::ostream& out, const ValuesIndices& both);
@@ -84,13 +83,13 @@ ValuesIndices min(const Variable& x, int dim, bool keepdim = false, Where where 
 inline ValuesIndices min(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
   return min(x, dim, keep.keepdim, where);
 }
-/// Throw ArgumentError without .dim.
+/// Return the extremes along options.dim. Throw ArgumentError if .dim is not set.
 ValuesIndices max(const Variable& x, AlongOptions options, Where where = Where::current());
 ValuesIndices min(const Variable& x, AlongOptions options, Where where = Where::current());
-/// Returns the extreme of all elements; same as amax and amin.
+/// Return the extreme of all elements. Equivalent to amax and amin.
 Variable max(const Variable& x, Where where = Where::current());
 Variable min(const Variable& x, Where where = Where::current());
-/// Return the elementwise maximum and minimum, as maximum() and minimum().
+/// Return the elementwise maximum and minimum. Equivalent to maximum() and minimum().
 Variable max(const Variable& a, const Variable& b, Where where = Where::current());
 Variable min(const Variable& a, const Variable& b, Where where = Where::current());
 template <std::floating_point T>
@@ -107,7 +106,8 @@ Variable argmax(const Variable& x, std::optional<int> dim = {}, bool keepdim = f
 inline Variable argmax(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
   return argmax(x, dim, keep.keepdim, where);
 }
-/// Without .dim, of the flattened tensor. A template, so that argmax(x, {}) is not ambiguous.
+/// Overload with options; without .dim, returns the index in the flattened tensor. A template, so
+/// that argmax(x, {}) is not ambiguous.
 template <typename = void>
 Variable argmax(const Variable& x, AlongOptions options, Where where = Where::current()) {
   return argmax(x, options.dim, options.keepdim, where);
@@ -117,7 +117,7 @@ Variable argmin(const Variable& x, std::optional<int> dim = {}, bool keepdim = f
 inline Variable argmin(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
   return argmin(x, dim, keep.keepdim, where);
 }
-/// Without .dim, of the flattened tensor.
+/// Overload with options; without .dim, returns the index in the flattened tensor.
 template <typename = void>
 Variable argmin(const Variable& x, AlongOptions options, Where where = Where::current()) {
   return argmin(x, options.dim, options.keepdim, where);
@@ -154,7 +154,7 @@ extern Kernel<void(const Tensor& x, bool zero, bool yes, Tensor& y)> contains;
 
 // x is contiguous, [outer, n, inner]; values and indices are [outer, inner].
 
-/// The first extreme along n and where it is. values may be empty, and is then not computed.
+/// Computes the first extreme along n and its index. values may be empty and is then not computed.
 extern Kernel<void(const Tensor& x, bool largest, Tensor& values, Tensor& indices)> extreme;
 
 }  // namespace kernels

@@ -58,7 +58,8 @@ ComplexPairs rfft(const Variable& x, Options options = {}, Where where = Where::
 /// ignored.
 Variable irfft(const Variable& x, Options options = {}, Where where = Where::current());
 
-/// fft(x, 64, -1): length and dimension by position, as for the three others.
+/// Overload with length and dimension by position, fft(x, 64, -1), as for the three other
+/// transforms.
 template <Length N = std::optional<int64_t>>
 ComplexPairs fft(const Variable& x, const N& n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
                  Where where = Where::current()) {
@@ -83,11 +84,11 @@ Variable irfft(const Variable& x, const N& n, int dim = -1, Choice<Norm> norm = 
 struct Options2d {
   ByName by_name = {};  // {64, 64} are the lengths of fft2(x, {64, 64})
   Dims s = {};          // lengths of the transforms; default: the sizes of x
-  Dims dim = {-2, -1};  // rfft2 and irfft2 store half of the last one
+  Dims dim = {-2, -1};  // rfft2 and irfft2 store half of the last of these
   Choice<Norm> norm = Norm::kBackward;
 };
-/// Transforms over several dimensions, two by default; each may be named once. fftn, ifftn, rfftn
-/// and irfftn transform all dimensions by default, or as many last ones as s has lengths.
+/// Compute transforms over several dimensions, two by default; each may be named once. fftn, ifftn,
+/// rfftn and irfftn transform all dimensions by default, or as many trailing ones as s has lengths.
 ComplexPairs fft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 ComplexPairs ifft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 ComplexPairs rfft2(const Variable& x, Options2d options = {}, Where where = Where::current());
@@ -103,8 +104,9 @@ ComplexPairs ifftn(const Variable& x, OptionsNd options = {}, Where where = Wher
 ComplexPairs rfftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
 Variable irfftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
 
-// fft2(x, {64, 64}), rfft2(x, {64, 64}, {1, 2}): lengths and dimensions by position. As templates
-// they are second to the functions above, which g++ 12 finds ambiguous for {.s = {64, 64}}.
+// Overloads with lengths and dimensions by position: fft2(x, {64, 64}), rfft2(x, {64, 64}, {1, 2}).
+// Templates, so that the functions above are preferred; otherwise {.s = {64, 64}} is ambiguous with
+// g++ 12.
 template <std::convertible_to<Dims> D = Dims>
 ComplexPairs fft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
                   Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
@@ -143,13 +145,14 @@ namespace kernels {
 // Tensors are contiguous and transformed along the middle dimension: complex ones are
 // [outer, n, 2 inner], real ones [outer, n, inner]. Results are multiplied by scale.
 
-/// Complex to complex. The exponent is positive if inverse.
+/// Transforms complex x to complex y. The exponent is positive if `inverse`.
 extern Kernel<void(const Tensor& x, bool inverse, double scale, Tensor& y)> fft;
-/// Real x to complex y with n / 2 + 1 frequencies. The ends, which are frequency 0 and, for even n,
-/// n / 2, are multiplied by `ends` too: they stand for one frequency of n, others for two.
+/// Transforms real x to complex y with n / 2 + 1 frequencies. Frequency 0 and, for even n,
+/// frequency n / 2 are also multiplied by `ends`: each is one of the n frequencies, whereas every
+/// other one represents two.
 extern Kernel<void(const Tensor& x, double scale, double ends, Tensor& y)> rfft;
-/// Complex x, whose ends are multiplied by `ends`, to real y, with a positive exponent. The size of
-/// y tells whether n is even.
+/// Transforms complex x to real y, with a positive exponent. Frequency 0 and, for even n, frequency
+/// n / 2 are first multiplied by `ends`. The size of y determines whether n is even.
 extern Kernel<void(const Tensor& x, double scale, double ends, Tensor& y)> irfft;
 
 }  // namespace kernels

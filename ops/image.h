@@ -8,8 +8,8 @@
 
 namespace tapegrad {
 
-/// [..., c r^2, h, w] -> [..., c, h r, w r] for r = upscale_factor: r^2 channels become a block of
-/// r x r pixels. Throws ShapeError if r^2 does not divide the number of channels.
+/// Turns r^2 channels into a block of r x r pixels: [..., c r^2, h, w] -> [..., c, h r, w r] for r
+/// = upscale_factor. Throws ShapeError if r^2 does not divide the number of channels.
 Variable pixel_shuffle(const Variable& x, int64_t upscale_factor, Where where = Where::current());
 /// Computes the inverse of pixel_shuffle: [..., c, h r, w r] -> [..., c r^2, h, w] for r =
 /// downscale_factor.
@@ -39,7 +39,7 @@ struct PadOptions {
   Choice<PadMode> mode = PadMode::kConstant;
   double value = 0.0;
 };
-/// pad(x, {1, 1}, {.mode = "reflect"})
+/// Overload with options: pad(x, {1, 1}, {.mode = "reflect"}).
 inline Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadOptions options,
                     Where where = Where::current()) {
   return pad(x, amounts, options.mode, options.value, where);

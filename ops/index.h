@@ -1,6 +1,6 @@
-// Ops that read and write by index. Indices are int32 or int64 and must lie in [0, size): negative
-// indices are not allowed. Otherwise IndexError names the first invalid index and its position, and
-// nothing is written. Repeated indices are summed in a fixed order, so results do not depend on the
+// Ops that read and write by index. Indices are int32 or int64 in [0, size); negative indices are
+// not allowed. IndexError names the first invalid index and its position, and nothing is written.
+// Contributions of repeated indices are summed in a fixed order, so results do not depend on the
 // number of threads. Gradients flow to values, never to indices.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace tapegrad {
 /// negative, receives no gradient.
 Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx = -1,
                    Where where = Where::current());
-/// As above. If `sparse`, a weight that is a leaf keeps its gradient as rows, if it can
+/// Overload with `sparse`: if true, a weight that is a leaf keeps its gradient as rows if possible
 /// (core/autograd/sparse_gradient.h).
 Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx,
                    bool sparse, Where where = Where::current());
@@ -37,7 +37,7 @@ Variable scatter_add(const Variable& x, int dim, const Variable& index, const Va
 /// Replaces elements of x by `value` where mask (bool, broadcasts to x) is true.
 Variable masked_fill(Variable x, const Variable& mask, Number value,
                      Where where = Where::current());
-/// Same with a value of rank 0, which receives the sum of the gradients.
+/// Overload with a value of rank 0, which receives the sum of the gradients.
 Variable masked_fill(Variable x, const Variable& mask, const Variable& value,
                      Where where = Where::current());
 Variable& masked_fill_(Variable& x, const Variable& mask, Number value,
@@ -51,11 +51,11 @@ namespace kernels {
 
 struct IndexScan {
   int64_t outside = -1;  // position of the first index outside [0, size), or -1
-  int64_t value = 0;     // the value of this index
+  int64_t value = 0;     // value of this index
   int64_t largest = -1;
 };
 
-// The index is contiguous int64. Every kernel except scan_index requires an index in range.
+// The index is contiguous int64. Every kernel except scan_index requires indices in range.
 extern Kernel<void(const Tensor& index, int64_t size, IndexScan& scan)> scan_index;
 extern Kernel<void(const Tensor& x, const Tensor& index, int dim, Tensor& y)> index_select;
 /// Adds alpha * source to y at the index; source and y are contiguous.

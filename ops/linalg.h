@@ -7,7 +7,8 @@
 //
 // Gradients are exact to any order. Gradients of factors exist where the factors are unique except
 // for signs: a gradient through the vectors of svd and eigh is not finite if two singular values or
-// eigenvalues are equal. Results that depend on the values only are not affected.
+// eigenvalues are equal. Results that depend only on the singular values or eigenvalues are not
+// affected.
 //
 //   Variable x = linalg::solve(a, b);
 //   auto [u, s, vh] = linalg::svd(a, /*full_matrices=*/false);
@@ -25,7 +26,7 @@
 
 namespace tapegrad {
 
-/// A matrix for which the problem has no solution.
+/// Error for a matrix for which the problem has no solution.
 struct LinAlgError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
@@ -61,7 +62,7 @@ struct TriangularOptions {
 Variable solve_triangular(const Variable& a, const Variable& b, TriangularOptions options,
                           Where where = Where::current());
 
-/// solve_triangular(a, b, false): PyTorch's options by position.
+/// Overload with PyTorch's options by position: solve_triangular(a, b, false).
 template <std::same_as<bool> B>
 Variable solve_triangular(const Variable& a, const Variable& b, B upper, bool left = true,
                           bool unitriangular = false, Where where = Where::current()) {
@@ -102,8 +103,8 @@ namespace kernels {
 // [batch, n, m]. All tensors have one dtype, except pivots and info, which are int32. info is
 // [batch] and 0 for success.
 
-/// Factorizes a = P L U in place, for square a. pivots [batch, n] start at 1: row i was exchanged
-/// with row pivots[i]. info: the first zero on U's diagonal.
+/// Factorizes a = P L U in place, for square a. pivots [batch, n] are counted from 1: row i was
+/// exchanged with row pivots[i]. info is the position of the first zero on U's diagonal.
 extern Kernel<void(Tensor& a, Tensor& pivots, Tensor& info)> lu_factor;
 /// b = A^-1 b in place, or A^-T b, given the LU factors.
 extern Kernel<void(const Tensor& lu, const Tensor& pivots, bool transposed, Tensor& b)> lu_solve;
@@ -112,8 +113,8 @@ struct Triangle {
   bool upper, transposed, unit;
 };
 extern Kernel<void(const Tensor& a, Triangle triangle, Tensor& b)> triangular_solve;
-/// Computes the lower triangular L of a = L L^T in place, with zeros above. info: the minor that is
-/// not positive.
+/// Computes the lower triangular L of a = L L^T in place, with zeros above the diagonal. info is
+/// the order of the leading minor that is not positive.
 extern Kernel<void(Tensor& a, Tensor& info)> cholesky;
 
 }  // namespace kernels

@@ -1,5 +1,5 @@
-// Functions and norms of matrices, composed of other ops. ops/linalg.h has what all ops of linear
-// algebra share: batches, dtypes, errors, gradients.
+// Functions and norms of matrices, composed of other ops. ops/linalg.h describes batches, dtypes,
+// errors and gradients of all linear algebra ops.
 #pragma once
 
 #include <span>
@@ -32,9 +32,9 @@ Variable vector_norm(const Variable& x, double ord = 2.0, const Dims& dims = {},
 /// sum of the singular values.
 Variable matrix_norm(const Variable& x, std::string_view ord = "fro", const Dims& dims = {-2, -1},
                      bool keepdim = false, Where where = Where::current());
-/// ord = 2 and -2 give the largest and smallest singular value; 1 and -1 the largest and smallest
-/// column sum of magnitudes; inf and -inf the same for rows. Throws ArgumentError for any other
-/// ord.
+/// Computes norms from singular values and sums: ord = 2 and -2 give the largest and smallest
+/// singular value; 1 and -1 the largest and smallest column sum of magnitudes; inf and -inf the
+/// largest and smallest row sum. Throws ArgumentError for any other ord.
 Variable matrix_norm(const Variable& x, double ord, const Dims& dims = {-2, -1},
                      bool keepdim = false, Where where = Where::current());
 

@@ -1,5 +1,5 @@
-// Orthogonal factors of matrices and what is computed from them. ops/linalg.h has what all ops of
-// linear algebra share: batches, dtypes, errors, gradients, and the layout of kernels' matrices.
+// Orthogonal factors of matrices and functions computed from them. ops/linalg.h describes batches,
+// dtypes, errors and gradients of all linear algebra ops, and the layout of the kernels' matrices.
 #pragma once
 
 #include <optional>
@@ -72,13 +72,13 @@ LeastSquares lstsq(const Variable& a, const Variable& b, std::optional<double> r
 
 namespace kernels {
 
-/// Replaces a by R in the upper triangle and the reflectors below it; their factors are in scales
-/// [batch, min(m, n)].
+/// Replaces a by R in the upper triangle and the reflectors below it. scales [batch, min(m, n)]
+/// receives the factors of the reflectors.
 extern Kernel<void(Tensor& a, Tensor& scales)> qr_factor;
 /// Replaces the reflectors by the first columns of Q.
 extern Kernel<void(Tensor& q, const Tensor& scales)> qr_form;
-/// u and vh may be empty, and are then not computed. Overwrites a. info: not finite, or no
-/// convergence.
+/// u and vh may be empty and are then not computed. Overwrites a. info is nonzero if a is not
+/// finite or the iteration does not converge.
 extern Kernel<void(Tensor& a, Tensor& u, Tensor& s, Tensor& vh, Tensor& info)> svd;
 /// Reads the lower triangle of a. If `vectors`, a receives the eigenvectors.
 extern Kernel<void(Tensor& a, bool vectors, Tensor& values, Tensor& info)> eigh;

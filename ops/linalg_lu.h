@@ -1,4 +1,5 @@
-// LU factorisation; ops/linalg.h has what all ops of linear algebra share.
+// LU factorisation. ops/linalg.h describes batches, dtypes, errors and gradients of all linear
+// algebra ops.
 #pragma once
 
 #include "core/tape/variable.h"
@@ -20,12 +21,12 @@ struct LuFactor {
   Variable pivots;  // int32 [..., n]: row i was exchanged with row pivots[i], counted from 1
   Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
-/// The same factors in one matrix, for lu_solve().
+/// Returns the same factors as lu() in one matrix, for lu_solve().
 LuFactor lu_factor(const Variable& x, Where where = Where::current());
 /// Solves A X = B, or X A = B if left = false, given the factors of A.
 Variable lu_solve(const Variable& lu, const Variable& pivots, const Variable& b, bool left = true,
                   Where where = Where::current());
-// Eigenvalues of a matrix that is not symmetric are complex.
+// Rejects linalg::eig() and eigvals(): eigenvalues of a matrix that is not symmetric are complex.
 template <typename V = void>
 void eig(const auto&...) {
   static_assert(detail::kNever<V>,

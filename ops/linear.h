@@ -9,8 +9,8 @@ namespace tapegrad {
 
 /// Returns x W^T + b, for x [..., in], weight [out, in] and bias [out] or empty, with the
 /// activation of the epilogue applied. A weight [in], with a bias of one element or none, gives a
-/// result [...]. A GPU may apply a GELU before rounding to sixteen bits, or
-/// to TF32 products. Throws ShapeError if the shapes do not match.
+/// result [...]. A GPU may apply a GELU before the product is rounded to sixteen bits, or to a
+/// product computed in TF32. Throws ShapeError if the shapes do not match.
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Epilogue epilogue = {}, Where where = Where::current());
 /// Returns linear(x, weight, bias, {Activation::kRelu}), which is max(x W^T + b, 0).
@@ -28,9 +28,9 @@ extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,
     linear;
 
 /// Computes those of dx, dw and db that are not empty: dx = dz weight, dw = dz^T x, db = the sum of
-/// dz's rows. dz is the gradient of the operand of the epilogue `behind`; if there is one, dy may
-/// be overwritten. `front` is the activation whose result is x; dx is then the gradient of the
-/// operand of that activation. x and weight may be empty if no gradient needs them.
+/// dz's rows. dz is the gradient of the operand of the epilogue `behind`; dy may be overwritten if
+/// there is an epilogue. `front` is the activation whose result is x; dx is then the gradient of
+/// the operand of that activation. x and weight may be empty if no gradient needs them.
 extern Kernel<void(const Tensor& dy, const Epilogue& behind, const Tensor& x, const Tensor& weight,
                    const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db)>
     linear_backward;

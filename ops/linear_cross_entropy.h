@@ -19,10 +19,11 @@ struct LinearCrossEntropyOptions {
 /// Returns cross_entropy(linear(x, linear_weight, linear_bias), target) for x [..., in],
 /// linear_weight [C, in] and targets [...] (class ids) or [..., C] (class probabilities).
 ///
-/// For class ids, float32 or float64, and a mean or sum, the logits [..., C] are computed for as
-/// many rows at a time as need the memory of the weight, and never stored as a whole. While the
-/// tape records, the gradients are computed with them, so the backward pass only scales them; a
-/// gradient of second order takes the two ops. Other arguments take the two ops as well.
+/// For class ids, float32 or float64, and a mean or sum, the logits [..., C] are computed for a
+/// block of rows at a time and never stored as a whole; the logits of a block need about as much
+/// memory as the weight. While the tape records, the gradients are computed in the same pass, so
+/// the backward pass only scales them; gradients of second order are computed by linear() and
+/// cross_entropy(). Other arguments are also computed by these two ops.
 Variable linear_cross_entropy(const Variable& x, const Variable& linear_weight,
                               const Variable& target, LinearCrossEntropyOptions options = {},
                               Where where = Where::current());

@@ -80,7 +80,7 @@ struct BCEOptions {
   Variable weight = {};
   Reduction reduction = Reduction::kMean;
 };
-/// A template, so that {} is a Variable.
+/// Overload with options. A template, so that {} is a Variable.
 template <typename = void>
 Variable binary_cross_entropy(const Variable& x, const Variable& target, const BCEOptions& options,
                               Where where = Where::current()) {
@@ -103,7 +103,7 @@ Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& tar
 Variable kl_div(const Variable& x, const Variable& target, bool log_target = false,
                 Reduction reduction = Reduction::kMean, Where where = Where::current());
 
-// PyTorch's order of arguments, with the name of a reduction.
+// Overloads with PyTorch's order of arguments, with the name of a reduction.
 inline Variable smooth_l1_loss(const Variable& x, const Variable& target, Reduction reduction,
                                double beta = 1.0, Where where = Where::current()) {
   return smooth_l1_loss(x, target, beta, reduction, where);
@@ -120,7 +120,7 @@ inline Variable nll_loss(const Variable& x, const Variable& target, Reduction re
                          Where where = Where::current()) {
   return nll_loss(x, target, {.reduction = reduction}, where);
 }
-// With the weights of the classes as an argument. Templates, so that {} means no options.
+// Overloads with the weights of the classes as an argument. Templates, so that {} means no options.
 template <std::derived_from<Variable> W>
 Variable cross_entropy(const Variable& x, const Variable& target, const W& weight,
                        Reduction reduction = Reduction::kMean, Where where = Where::current()) {
@@ -131,7 +131,7 @@ Variable nll_loss(const Variable& x, const Variable& target, const W& weight,
                   Reduction reduction = Reduction::kMean, Where where = Where::current()) {
   return nll_loss(x, target, {.weight = weight, .reduction = reduction}, where);
 }
-/// libtorch's nll_loss(x, target, /*weight=*/{}, Reduction::Sum).
+/// Overload with libtorch's arguments: nll_loss(x, target, /*weight=*/{}, Reduction::Sum).
 template <std::convertible_to<Reduction> R>
 Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions options, R reduction,
                   Where where = Where::current()) {
@@ -149,8 +149,8 @@ inline Variable binary_cross_entropy_with_logits(const Variable& x, const Variab
 }
 Variable kl_div(const Variable& x, const Variable& target, std::string_view reduction,
                 bool log_target = false, Where where = Where::current());
-/// The reduction may also be "batchmean", the sum divided by the batch size. A template, because a
-/// string would otherwise convert to bool.
+/// Options of kl_div(). The reduction may also be "batchmean", the sum divided by the batch size.
+/// The overload below is a template, because a string would otherwise convert to bool.
 struct KlDivOptions {
   ByName by_name = {};
   std::string reduction = "mean";
@@ -166,7 +166,7 @@ Variable kl_div(const Variable& x, const Variable& target, const char (&reductio
   return kl_div(x, target, std::string_view(reduction), log_target, where);
 }
 
-/// The arguments of cross_entropy kernels that are not tensors.
+/// Arguments of cross_entropy kernels that are not tensors.
 struct CrossEntropySpec {
   int64_t ignore_index;
   double label_smoothing;
@@ -189,12 +189,12 @@ extern Kernel<void(const Tensor& target, std::string_view op, int64_t classes,
 extern Kernel<void(const Tensor& x, const Tensor& target, const Tensor& weight,
                    const CrossEntropySpec&, Tensor& losses, Tensor& statistics)>
     cross_entropy;
-/// dx for dy of one element or [rows], multiplied by scale unless scale is empty.
+/// Computes dx for dy of one element or [rows], multiplied by scale unless scale is empty.
 extern Kernel<void(const Tensor& x, const Tensor& target, const Tensor& weight,
                    const CrossEntropySpec&, const Tensor& statistics, const Tensor& dy,
                    const Tensor& scale, Tensor& dx)>
     cross_entropy_backward;
-/// y = the sum of the losses; or, if scale is given, their mean, and scale = 1 / the sum of the
+/// y = the sum of the losses. If scale is given: y = their mean, and scale = 1 / the sum of the
 /// targets' weights.
 extern Kernel<void(Tensor& y, const Tensor& losses, const Tensor& target, const Tensor& weight,
                    int64_t ignore_index, Tensor& scale)>

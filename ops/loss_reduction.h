@@ -1,4 +1,4 @@
-// How a loss reduces its element losses.
+// Reduction of the element losses of a loss.
 #pragma once
 
 #include <string_view>
@@ -24,7 +24,7 @@ class Reduction {
   Kind kind_;
 };
 
-/// mse_loss(x, y, {.reduction = "sum"})
+/// Options of mse_loss(x, y, {.reduction = "sum"}).
 struct LossOptions {
   ByName by_name = {};
   Reduction reduction = Reduction::kMean;

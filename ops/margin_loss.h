@@ -1,5 +1,5 @@
-// Losses of margins and distances, and negative log likelihoods of distributions. ops/loss.h says
-// how shapes and reductions work.
+// Losses of margins and distances, and negative log likelihoods of distributions. ops/loss.h
+// describes shapes and reductions.
 #pragma once
 
 #include "core/tape/variable.h"

@@ -12,13 +12,13 @@ namespace tapegrad {
 /// oneDNN, float64 by OpenBLAS, and float16 is converted to float32.
 Variable matmul(const Variable& a, const Variable& b, Where where = Where::current());
 
-/// [m, k] x [k, n] -> [m, n].
+/// Computes the product of two matrices: [m, k] x [k, n] -> [m, n].
 Variable mm(const Variable& a, const Variable& b, Where where = Where::current());
-/// [b, m, k] x [b, k, n] -> [b, m, n].
+/// Computes the products of two batches of matrices: [b, m, k] x [b, k, n] -> [b, m, n].
 Variable bmm(const Variable& a, const Variable& b, Where where = Where::current());
-/// [n] . [n] -> [].
+/// Computes the dot product of two vectors: [n] . [n] -> [].
 Variable dot(const Variable& a, const Variable& b, Where where = Where::current());
-/// [m] x [n] -> [m, n].
+/// Computes the outer product of two vectors: [m] x [n] -> [m, n].
 Variable outer(const Variable& a, const Variable& b, Where where = Where::current());
 
 /// Precision of float32 matrix products, as in torch.set_float32_matmul_precision. Affects matmul,
@@ -32,7 +32,7 @@ Variable outer(const Variable& a, const Variable& b, Where where = Where::curren
 ///             7 mantissa bits, if the processor multiplies bfloat16 faster (AVX512-BF16 or
 ///             AMX); otherwise same as kHighest.
 enum class MatmulPrecision { kHighest, kHigh, kMedium };
-/// Process-wide setting; initially kHighest.
+/// Sets the precision for the process; initially kHighest.
 void set_matmul_precision(MatmulPrecision precision);
 MatmulPrecision matmul_precision();
 

@@ -1,5 +1,5 @@
-// Other names of ops: PyTorch's aliases, and names of NumPy, Keras, TensorFlow and Flux. The
-// headers of the ops describe them.
+// Alternative names of ops: PyTorch's aliases, and names of NumPy, Keras, TensorFlow and Flux. The
+// headers of the ops describe the functions.
 #pragma once
 
 #include "core/autograd/functional.h"
@@ -33,7 +33,8 @@
 
 namespace tapegrad {
 
-/// std() by a name that `using namespace tapegrad` does not make ambiguous with the namespace std.
+/// std() under a name that `using namespace tapegrad` does not make ambiguous with the namespace
+/// std.
 inline Variable stddev(const Variable& x, VarOptions options = {}, Where where = Where::current()) {
   return std(x, options, where);
 }
@@ -55,7 +56,8 @@ Variable stddev(const Variable& x, const Dims& dims, B unbiased, bool keepdim = 
 namespace detail {
 void print_line(const std::string& text);
 }  // namespace detail
-/// Python's print("loss", loss, epoch): writes all with spaces in between, and the end of the line.
+/// Prints the parts with spaces in between and an end of line, as Python's print("loss", loss,
+/// epoch).
 template <typename... Parts>
 requires(sizeof...(Parts) > 1 &&
          !(std::same_as<Parts, std::ostream> || ...)) void print(const Parts&... parts) {
@@ -65,11 +67,11 @@ requires(sizeof...(Parts) > 1 &&
 }
 
 inline bool is_floating_point(const Variable& x) { return x.is_floating_point(); }
-/// Returns x without history; x.detach(). Keras calls it stop_gradient.
+/// Returns x without history. Equivalent to x.detach(); Keras calls it stop_gradient.
 inline Variable detach(const Variable& x) { return x.detach(); }
 inline Variable stop_gradient(const Variable& x) { return x.detach(); }
 
-// Of one operand.
+// Ops of one operand:
 inline Variable absolute(Variable x, Where where = Where::current()) {
   return abs(std::move(x), where);
 }
@@ -123,7 +125,7 @@ inline Variable flipud(const Variable& x, Where where = Where::current()) {
   return flip(x, 0, where);
 }
 
-// Of two operands.
+// Ops of two operands:
 inline Variable subtract(Operand a, Operand b) { return sub(std::move(a), std::move(b)); }
 inline Variable multiply(Operand a, Operand b) { return mul(std::move(a), std::move(b)); }
 inline Variable divide(Operand a, Operand b) { return div(std::move(a), std::move(b)); }
@@ -150,7 +152,7 @@ inline Variable clip(Variable x, ClampOptions options, Where where = Where::curr
   return clamp(std::move(x), options, where);
 }
 
-// Of shapes.
+// Ops on shapes:
 inline Variable expand_dims(const Variable& x, int dim, Where where = Where::current()) {
   return unsqueeze(x, dim, where);
 }
@@ -200,16 +202,16 @@ inline std::vector<Variable> dsplit(const Variable& x, int64_t sections,
                                     Where where = Where::current()) {
   return tensor_split(x, sections, 2, where);
 }
-/// Exchanges the two dimensions of a matrix.
+/// Transposes a matrix.
 inline Variable transpose(const Variable& x, Where where = Where::current()) { return t(x, where); }
-/// argwhere is nonzero(): one row for each nonzero element.
+/// Returns the indices of nonzero elements, one row for each. Equivalent to nonzero().
 inline Variable argwhere(const Variable& x, Where where = Where::current()) {
   return nonzero(x, where);
 }
 inline Variable diagflat(const Variable& x, int64_t offset = 0, Where where = Where::current()) {
   return diag(flatten(x, 0, -1, where), offset, where);
 }
-/// The bucket of each element between ascending boundaries.
+/// Returns the index of the interval between ascending boundaries for each element.
 inline Variable bucketize(const Variable& x, const Variable& boundaries, bool right = false,
                           Where where = Where::current()) {
   return searchsorted(boundaries, x, right, where);
@@ -227,12 +229,12 @@ inline Variable trapz(const Variable& y, const Variable& x, int dim = -1,
                       Where where = Where::current()) {
   return trapezoid(y, x, dim, where);
 }
-/// msort sorts along dimension 0.
+/// Sorts along dimension 0.
 inline Variable msort(const Variable& x, Where where = Where::current()) {
   return sort(x, 0, false, where).values;
 }
 
-// Of linear algebra.
+// Linear algebra:
 inline Variable matrix_power(const Variable& x, int64_t n, Where where = Where::current()) {
   return linalg::matrix_power(x, n, where);
 }
@@ -246,18 +248,18 @@ inline Variable logdet(const Variable& x, Where where = Where::current()) {
 inline Variable chain_matmul(VariableList factors, Where where = Where::current()) {
   return linalg::multi_dot(factors, where);
 }
-/// norm(x, "fro") and norm(x, "nuc").
+/// Overload for norm(x, "fro") and norm(x, "nuc").
 template <std::convertible_to<std::string_view> Ord>
 Variable norm(const Variable& x, const Ord& ord, Where where = Where::current()) {
   return std::string_view(ord) == "fro" ? norm(x, 2.0, where)
                                         : linalg::matrix_norm(x, ord, {-2, -1}, false, where);
 }
 
-// Of random numbers.
+// Random numbers:
 inline void set_seed(uint64_t seed) { manual_seed(seed); }
 inline void set_random_seed(uint64_t seed) { manual_seed(seed); }
 
-// Of devices.
+// Devices:
 inline constexpr Device kCPU = cpu, kCUDA = gpu;
 namespace cuda {
 inline bool is_available() { return tapegrad::is_available(gpu); }
@@ -290,9 +292,9 @@ void from_numpy(const auto&...) {
   static_assert(detail::kNever<V>, "type from_blob(pointer, shape) or tensor(values, shape)");
 }
 
-/// libtorch's form with chained options: from_blob(data, {2, 3}, torch::dtype(torch::kInt)).
-/// Throws DTypeError for another dtype than that of the elements, ArgumentError for another device
-/// than the CPU.
+/// libtorch's form with chained options: from_blob(data, {2, 3}, torch::dtype(torch::kInt)). Throws
+/// DTypeError if the dtype is not that of the elements, and ArgumentError if the device is not the
+/// CPU.
 template <typename T, std::derived_from<TensorOptions> O>
 Variable from_blob(T* data, const Shape& shape, const O& options) {
   const TensorOptions& of = options;
@@ -304,7 +306,7 @@ Variable from_blob(T* data, const Shape& shape, const O& options) {
   return of.requires_grad ? x.requires_grad_() : x;
 }
 
-/// PyTorch's options by position.
+/// Overload with PyTorch's options by position.
 template <typename N>
 requires std::is_arithmetic_v<N>
 inline Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
@@ -332,7 +334,7 @@ Variable scaled_dot_product_attention(const Variable& query, const Variable& key
   return scaled_dot_product_attention(query, key, value, attn_mask, 0.0, false, {}, false, where);
 }
 
-/// normalize(x, {.dim = -1})
+/// Options of normalize(x, {.dim = -1}).
 struct NormalizeOptions {
   double p = 2.0;
   int dim = 1;
@@ -346,7 +348,7 @@ namespace linalg {
 inline Variable norm(const Variable& x, Where where = Where::current()) {
   return tapegrad::norm(x, 2.0, where);
 }
-/// With an order, the norm of a matrix or of a vector: of two dimensions, or of one.
+/// Returns the norm of matrices for two dimensions, and of vectors for one dimension.
 inline Variable norm(const Variable& x, double ord, const Dims& dims, bool keepdim = false,
                      Where where = Where::current()) {
   return dims.size() == 2 ? matrix_norm(x, ord, dims, keepdim, where)
@@ -378,7 +380,7 @@ Variable sparse_coo_tensor(const Variable&, const Variable&, const Shape& = {}) 
   return {};
 }
 
-// SciPy's and torch.special's names.
+// Names of SciPy and torch.special:
 inline Variable expit(const Variable& x, Where where = Where::current()) {
   return sigmoid(x, where);
 }
@@ -397,7 +399,7 @@ inline Variable multigammaln(const Variable& x, int64_t p, Where where = Where::
 }
 }  // namespace special
 
-// Of NumPy, Keras and TensorFlow.
+// Names of NumPy, Keras and TensorFlow:
 inline Variable reduce_sum(const Variable& x, Where where = Where::current()) {
   return sum(x, where);
 }

@@ -1,4 +1,4 @@
-// Further random distributions and dropout variants. Numbers come from a RandomGenerator as in
+// Further random distributions and variants of dropout. Numbers come from a RandomGenerator as in
 // ops/random.h: equal seeds give equal numbers for any number of threads.
 #pragma once
 
@@ -71,7 +71,7 @@ Variable gumbel_softmax(const Variable& logits, GumbelSoftmaxOptions options = {
                         RandomGenerator& generator = default_generator(),
                         Where where = Where::current());
 
-/// gumbel_softmax(logits, 0.5, true)
+/// Overload with options by position: gumbel_softmax(logits, 0.5, true).
 template <std::floating_point T>
 Variable gumbel_softmax(const Variable& logits, T tau, bool hard = false, int dim = -1,
                         Where where = Where::current()) {
@@ -83,7 +83,8 @@ namespace kernels {
 
 // y, rate and weights are contiguous.
 
-/// -log(u) / lambd, where u in (0, 1] is made of random word i; for float64 of words 2i and 2i + 1.
+/// y = -log(u) / lambd, where u in (0, 1] is made of random word i, or of words 2i and 2i + 1 for
+/// float64.
 extern Kernel<void(Tensor& y, double lambd, RandomState state)> exponential;
 /// Each element i has its own random stream, selected by the upper half of the counter.
 extern Kernel<void(const Tensor& rate, RandomState state, Tensor& y)> poisson;

@@ -24,7 +24,7 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
                     const Variable& weight = {}, const Variable& bias = {},
                     BatchNormOptions options = {}, Where where = Where::current());
 
-/// PyTorch's options by position: batch_norm(x, mean, var, weight, bias, true).
+/// Overload with PyTorch's options by position: batch_norm(x, mean, var, weight, bias, true).
 template <std::same_as<bool> B>
 Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                     const Variable& weight, const Variable& bias, B training, double momentum = 0.1,
@@ -44,24 +44,25 @@ namespace kernels {
 // empty, and so may gradients that are not needed. weight and bias of batch_norm have the dtype of
 // the statistics.
 
-/// The mean and the population variance of each channel of x [n, channels, size].
+/// Computes the mean and the population variance of each channel of x [n, channels, size].
 extern Kernel<void(const Tensor& x, Tensor& mean, Tensor& var)> channel_moments;
 /// y = (x - mean) * (invstd * weight) + bias. x is [n, channels, size], and the other operands are
-/// [channels, 1]: the kernel is elementwise, and a captured step joins it to others.
+/// [channels, 1]. The kernel is elementwise, so that a captured step can join it to other calls.
 extern Kernel<void(const Tensor& x, const Tensor& mean, const Tensor& invstd, const Tensor& weight,
                    const Tensor& bias, Tensor& y)>
     batch_norm;
-/// Computes mean, var and invstd = 1 / sqrt(var + eps) of each channel of x, and y by batch_norm
-/// with them. Optional: without it, channel_moments and batch_norm are called.
+/// Computes mean, var and invstd = 1 / sqrt(var + eps) of each channel of x, and y as batch_norm
+/// does with these. Optional: if a device has no such kernel, the op calls channel_moments and
+/// batch_norm.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
                    Tensor& mean, Tensor& var, Tensor& invstd)>
     batch_norm_training;
-/// In training mean and invstd depend on x; otherwise they are constants.
+/// mean and invstd depend on x in training; otherwise they are constants.
 extern Kernel<void(const Tensor& x, const Tensor& dy, const Tensor& mean, const Tensor& invstd,
                    const Tensor& weight, bool training, Tensor& dx, Tensor& dweight, Tensor& dbias)>
     batch_norm_backward;
 
-/// x is [rows, n]; writes mean and invstd [rows].
+/// x is [rows, n]. Also writes mean and invstd [rows].
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
                    Tensor& mean, Tensor& invstd)>
     layer_norm;

@@ -1,4 +1,4 @@
-// Normalisations composed of other ops. Sixteen-bit floats are computed in float.
+// Normalizations composed of other ops. Sixteen-bit floats are computed in float.
 #pragma once
 
 #include <optional>

@@ -8,17 +8,17 @@
 
 namespace tapegrad {
 
-/// Returns the larger or smaller element; a NaN is ignored if the other element is a number. Equal
+/// Return the larger or smaller element; a NaN is ignored if the other element is a number. Equal
 /// elements share the gradient equally.
 Variable fmax(const Operand& a, const Operand& b);
 Variable fmin(const Operand& a, const Operand& b);
 
-/// Returns the magnitude of a with the sign of b, which may be that of -0. Floats only; the
-/// gradient with respect to b is 0.
+/// Returns the magnitude of a with the sign of b; b = -0 is negative. Floats only. The gradient
+/// with respect to b is 0.
 Variable copysign(const Operand& a, const Operand& b);
-/// Returns whether the sign is negative, also for -0 (bool). The sign of NaN is positive.
+/// Returns (bool) whether the sign is negative, also for -0. The sign of NaN is positive.
 Variable signbit(const Variable& x, Where where = Where::current());
-/// Returns a * 2^b, without overflow of 2^b: ldexp(0, 2000) is 0.
+/// Returns a * 2^b without overflow of 2^b: ldexp(0, 2000) is 0.
 Variable ldexp(const Operand& a, const Operand& b);
 /// Returns a^b, computed in float64.
 Variable float_power(const Operand& a, const Operand& b);
@@ -40,7 +40,7 @@ Variable logit(const Variable& x, std::optional<double> eps = {}, Where where = 
 Variable isinf(const Variable& x, Where where = Where::current());     // bool
 Variable isposinf(const Variable& x, Where where = Where::current());  // bool
 Variable isneginf(const Variable& x, Where where = Where::current());  // bool
-/// Returns whether each element occurs in `values` (bool), or does not if `invert`.
+/// Returns (bool) whether each element occurs in `values`, or does not occur if `invert`.
 Variable isin(const Variable& x, const Variable& values, bool invert = false,
               Where where = Where::current());
 

@@ -1,5 +1,6 @@
 // Pooling of signals [batch, channels, length], images [batch, channels, height, width] and volumes
-// [batch, channels, depth, height, width]. Without the batch dimension, the result has none either.
+// [batch, channels, depth, height, width]. An input without the batch dimension gives a result
+// without it.
 #pragma once
 
 #include <optional>
@@ -30,7 +31,7 @@ Variable max_pool1d(const Variable& x, MaxPool1dOptions options, Where where = W
 Variable max_pool2d(const Variable& x, MaxPool2dOptions options, Where where = Where::current());
 Variable max_pool3d(const Variable& x, MaxPool3dOptions options, Where where = Where::current());
 
-/// Also returns the positions of the maxima: int64 row-major indices in the plane or volume.
+/// Return also the positions of the maxima: int64 row-major indices in the plane or volume.
 ValuesIndices max_pool1d_with_indices(const Variable& x, MaxPool1dOptions options,
                                       Where where = Where::current());
 ValuesIndices max_pool2d_with_indices(const Variable& x, MaxPool2dOptions options,
@@ -69,7 +70,7 @@ using AvgPool1dOptions = AvgPoolOptions<int64_t>;
 using AvgPool2dOptions = AvgPoolOptions<Size2d>;
 using AvgPool3dOptions = AvgPoolOptions<Size3d>;
 
-/// Returns the mean of each window. The divisor of a last window of ceil_mode counts only the part
+/// Return the mean of each window. The divisor of a last window of ceil_mode counts only the part
 /// inside the padded image.
 Variable avg_pool1d(const Variable& x, AvgPool1dOptions options, Where where = Where::current());
 Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where = Where::current());
@@ -83,8 +84,8 @@ struct LpPoolOptions {
   OptionalSize<Size> stride = {};
   bool ceil_mode = false;
 };
-/// Returns (sum x^p)^(1/p) over each window. As in PyTorch, the sum is of x, not of |x|: for odd p
-/// signs matter, and a negative sum gives NaN.
+/// Return (sum x^p)^(1/p) over each window. As in PyTorch, the sum is of x, not of |x|: signs
+/// matter for odd p, and a negative sum gives NaN.
 Variable lp_pool1d(const Variable& x, LpPoolOptions<int64_t> options,
                    Where where = Where::current());
 Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> options,
@@ -92,7 +93,7 @@ Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> options,
 Variable lp_pool3d(const Variable& x, LpPoolOptions<Size3d> options,
                    Where where = Where::current());
 
-/// Returns averages or maxima over windows [floor(i h / H), ceil((i + 1) h / H)), which divide the
+/// Return averages or maxima over windows [floor(i h / H), ceil((i + 1) h / H)), which divide the
 /// image evenly into output_size windows. A size of -1 keeps the size of x.
 Variable adaptive_avg_pool1d(const Variable& x, int64_t output_size,
                              Where where = Where::current());
@@ -103,7 +104,7 @@ Variable adaptive_max_pool1d(const Variable& x, int64_t output_size,
 Variable adaptive_max_pool2d(const Variable& x, Size2d output_size, Where where = Where::current());
 Variable adaptive_max_pool3d(const Variable& x, Size3d output_size, Where where = Where::current());
 
-/// Also returns the positions of the maxima: int64 row-major indices in the plane or volume.
+/// Return also the positions of the maxima: int64 row-major indices in the plane or volume.
 ValuesIndices adaptive_max_pool1d_with_indices(const Variable& x, int64_t output_size,
                                                Where where = Where::current());
 ValuesIndices adaptive_max_pool2d_with_indices(const Variable& x, Size2d output_size,
@@ -125,18 +126,18 @@ namespace kernels {
 // Tensors are contiguous. Indices are int32 positions in a plane, or -1 for a window that lies
 // entirely in the padding.
 
-/// indices may be empty, and is then not computed.
+/// indices may be empty and is then not computed.
 extern Kernel<void(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices)>
     max_pool2d;
-/// pool_gather: y[i] = x[indices[i]] in every plane; pool_scatter is its adjoint. With windows, an
-/// element may occur in several indices, which come from max_pool2d; without windows, in at most
-/// one.
+/// pool_gather computes y[i] = x[indices[i]] in every plane; pool_scatter is its adjoint. With
+/// windows, an element may occur in several indices, which come from max_pool2d; without windows,
+/// in at most one index.
 extern Kernel<void(const Tensor& x, const Tensor& indices, Tensor& y)> pool_gather;
 extern Kernel<void(const Tensor& dy, const Tensor& indices,
                    const std::optional<MaximumWindows>& windows, Tensor& dx)>
     pool_scatter;
 
-/// Converts positions (int64) of x to indices. A position that a later element of the plane repeats
+/// Converts positions (int64) in x to indices. A position that a later element of the plane repeats
 /// becomes -1. Throws IndexError, naming op, for a position outside [0, size).
 extern Kernel<void(const Tensor& positions, std::string_view op, int64_t size, Tensor& indices)>
     unpool_indices;

@@ -1,6 +1,6 @@
-// PyTorch's positional forms of ops/pool.h: max_pool2d(x, 2), avg_pool2d(x, {3, 3}, 2, 1). Without
-// a stride, it is the kernel size. Further options may be given by name:
-// max_pool2d(x, 3, {.stride = 2, .padding = 1}).
+// PyTorch's positional forms of ops/pool.h: max_pool2d(x, 2), avg_pool2d(x, {3, 3}, 2, 1). The
+// stride defaults to the kernel size. Further options may be given by name: max_pool2d(x, 3,
+// {.stride = 2, .padding = 1}).
 #pragma once
 
 #include "ops/pool.h"

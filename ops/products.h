@@ -24,17 +24,17 @@ Variable tensordot(const Variable& a, const Variable& b, int dims = 2,
 Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, const Dims& dims_b,
                    Where where = Where::current());
 
-/// tensordot(a, b, {{1, 0}, {0, 1}})
+/// Overload with pairs of dimensions: tensordot(a, b, {{1, 0}, {0, 1}}).
 inline Variable tensordot(const Variable& a, const Variable& b, const std::pair<Dims, Dims>& dims,
                           Where where = Where::current()) {
   return tensordot(a, b, dims.first, dims.second, where);
 }
 
-// beta input + alpha times a product; input broadcasts to the product. With beta = 0, input is not
-// read, so NaN in it has no effect.
+// Functions that return beta input + alpha times a product; input broadcasts to the product. With
+// beta = 0, input is not read, so NaN in it has no effect.
 
 struct AddOptions {
-  Number beta = 1;  // whole numbers keep the integers of integer operands
+  Number beta = 1;  // whole numbers keep the dtype of integer operands
   Number alpha = 1;
 };
 /// Returns beta input + alpha a b, for matrices [m, k] and [k, n].
@@ -54,7 +54,7 @@ Variable baddbmm(const Variable& input, const Variable& a, const Variable& b,
 Variable addbmm(const Variable& input, const Variable& a, const Variable& b,
                 AddOptions options = {}, Where where = Where::current());
 
-// PyTorch's order of arguments: addmm(input, a, b, beta, alpha).
+// Overloads with PyTorch's order of arguments: addmm(input, a, b, beta, alpha).
 template <typename N>
 concept Factor = std::is_arithmetic_v<N>;
 template <Factor N>
@@ -85,7 +85,8 @@ Variable addbmm(const Variable& input, const Variable& a, const Variable& b, N b
 
 /// Returns the product of a matrix [m, n] and a vector [n].
 Variable mv(const Variable& a, const Variable& b, Where where = Where::current());
-/// Sums over the last dimensions of a and b; the product if one of them has rank 0.
+/// Sums over the last dimensions of a and b. Returns the elementwise product if one of them has
+/// rank 0.
 Variable inner(const Variable& a, const Variable& b, Where where = Where::current());
 
 }  // namespace tapegrad

@@ -17,12 +17,12 @@ Variable rand(const Shape& shape, TensorOptions options = {},
 /// Returns standard normal numbers by the Box-Muller transform.
 Variable randn(const Shape& shape, TensorOptions options = {},
                RandomGenerator& generator = default_generator());
-/// Like rand() and randn(), in the shape, dtype and device of x.
+/// Equivalent to rand() and randn() with the shape, dtype and device of x.
 Variable rand_like(const Variable& x);
 Variable randn_like(const Variable& x);
-/// Uniform integers in [low, high), in the shape, dtype and device of x.
+/// Returns uniform integers in [low, high), with the shape, dtype and device of x.
 Variable randint_like(const Variable& x, int64_t low, int64_t high);
-// Sizes without braces: randn(2, 3).
+// Overloads with sizes without braces: randn(2, 3).
 template <std::integral... N>
 requires(sizeof...(N) > 1) Variable rand(N... sizes) { return rand(Dims::of(sizes...)); }
 template <std::integral... N>
@@ -91,7 +91,7 @@ Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
 /// element is 0 even if x is NaN. Nothing is saved: the backward pass draws the mask again.
 Variable dropout(Variable x, double p = 0.5, bool training = true,
                  RandomGenerator& generator = default_generator(), Where where = Where::current());
-/// dropout(x, {.p = 0.1, .training = model.is_training()})
+/// Options of dropout(x, {.p = 0.1, .training = model.is_training()}).
 struct DropoutFuncOptions {
   ByName by_name = {};
   double p = 0.5;
@@ -101,9 +101,9 @@ template <std::convertible_to<const Variable&> V>
 Variable dropout(const V& x, DropoutFuncOptions options, Where where = Where::current()) {
   return dropout(x, options.p, options.training, default_generator(), where);
 }
-/// Returns residual + dropout(x, p, training), with the same random numbers and bit-identical
-/// values. Computed in one pass if x and residual have the same shape and dtype. For the end of a
-/// residual block.
+/// Returns residual + dropout(x, p, training), with the same random numbers and the same bits as
+/// the two ops. Computed in one pass if x and residual have the same shape and dtype. For the end
+/// of a residual block.
 Variable dropout_add(Variable x, Variable residual, double p = 0.5, bool training = true,
                      RandomGenerator& generator = default_generator(),
                      Where where = Where::current());
@@ -112,24 +112,24 @@ namespace kernels {
 
 // core/base/generator.h explains the words of a draw. y is contiguous; x and p have y's layout.
 
-/// min(low + u (high - low), the largest number below high), where u is made of random word i, for
-/// float64 of words 2i and 2i + 1; low if low = high.
+/// y = min(low + u (high - low), the largest number below high), where u is made of random word i,
+/// or of words 2i and 2i + 1 for float64; y = low if low = high.
 extern Kernel<void(Tensor& y, double low, double high, RandomState state)> uniform;
-/// mean + std z, where a pair of z is computed from the uniform numbers 2j and 2j + 1
+/// y = mean + std z, where a pair of z is computed from the uniform numbers 2j and 2j + 1
 /// (backends/formulas_random.h).
 extern Kernel<void(Tensor& y, double mean, double std, RandomState state)> normal;
-/// low + the upper half of r * range, where r consists of words 2i (high) and 2i + 1 (low).
+/// y = low + the upper half of r * range, where r consists of words 2i (high) and 2i + 1 (low).
 extern Kernel<void(Tensor& y, int64_t low, uint64_t range, RandomState state)> random_integers;
-/// 1 where u < p, else 0. Throws ArgumentError for a p outside [0, 1].
+/// y = 1 where u < p, else 0. Throws ArgumentError for a p outside [0, 1].
 extern Kernel<void(const Tensor& p, Tensor& y, RandomState state)> bernoulli;
-/// x / (1 - p) where random word i is at least p 2^32, else 0; 0 < p < 1.
+/// y = x / (1 - p) where random word i is at least p 2^32, else 0; 0 < p < 1.
 extern Kernel<void(const Tensor& x, double p, RandomState state, Tensor& y)> dropout;
-/// residual + dropout of x, where the dropout is rounded to the dtype before the sum. residual is
-/// contiguous.
+/// y = residual + dropout of x, where the dropout is rounded to the dtype before the sum. residual
+/// is contiguous.
 extern Kernel<void(const Tensor& x, const Tensor& residual, double p, RandomState state, Tensor& y)>
     dropout_add;
-/// The order that sorts random keys of elements 0 ... n - 1; equal keys keep their order. y is
-/// int64.
+/// y (int64) is the order that sorts random keys of elements 0 ... n - 1; equal keys keep their
+/// order.
 extern Kernel<void(Tensor& y, RandomState state)> permutation;
 
 }  // namespace kernels

@@ -18,28 +18,28 @@ Variable flip(const Variable& x, const Dims& dims, Where where = Where::current(
 /// Rotates by 90 degrees k times, from the first of two dimensions towards the second.
 Variable rot90(const Variable& x, int64_t k = 1, const Dims& dims = {0, 1},
                Where where = Where::current());
-/// Shifts along dims; elements shifted beyond the end reappear at the beginning. Without dims, one
-/// shift of the elements in row-major order.
+/// Shifts along dims; elements shifted beyond the end reappear at the beginning. Without dims,
+/// shifts the elements in row-major order.
 Variable roll(const Variable& x, const Dims& shifts, const Dims& dims = {},
               Where where = Where::current());
 /// Pads x with `value`. amounts are {before, after} of the last dimension, then of the one before
 /// it, and so on, as in torch.nn.functional.pad. Negative amounts crop.
 Variable pad(const Variable& x, const std::vector<int64_t>& amounts, double value = 0.0,
              Where where = Where::current());
-/// Concatenates copies of x, the given number along each dimension; extra numbers add leading
-/// dimensions.
+/// Concatenates copies of x along each dimension, as many as the given number; extra numbers add
+/// leading dimensions.
 Variable repeat(const Variable& x, const Dims& times, Where where = Where::current());
-/// Repeats like NumPy's tile: as repeat, but missing leading numbers are 1.
+/// Repeats like NumPy's tile. Equivalent to repeat(), except that missing leading numbers are 1.
 Variable tile(const Variable& x, const Dims& times, Where where = Where::current());
-/// Repeats each entry along dim this number of times.
+/// Repeats each entry along dim the given number of times.
 Variable repeat_interleave(const Variable& x, int64_t times, int dim,
                            Where where = Where::current());
-/// Repeats each element of x in row-major order: a vector.
+/// Repeats each element of x in row-major order; returns a vector.
 Variable repeat_interleave(const Variable& x, int64_t times, Where where = Where::current());
 /// Repeats entry i along dim times[i] times; times is a vector of integers, or one number.
 Variable repeat_interleave(const Variable& x, const Variable& times, int dim,
                            Where where = Where::current());
-/// The same of the elements of x in row-major order: a vector.
+/// Repeats element i of x, in row-major order, times[i] times; returns a vector.
 Variable repeat_interleave(const Variable& x, const Variable& times,
                            Where where = Where::current());
 
@@ -49,7 +49,7 @@ Variable repeat_interleave(const Variable& x, const Variable& times,
 std::vector<Variable> meshgrid(VariableList inputs, std::string_view indexing = "ij",
                                Where where = Where::current());
 
-/// `auto [ys, xs] = meshgrid(y, x, "ij");`
+/// Overload for `auto [ys, xs] = meshgrid(y, x, "ij");`.
 inline std::array<Variable, 2> meshgrid(const Variable& a, const Variable& b,
                                         std::string_view indexing = "ij",
                                         Where where = Where::current()) {
@@ -63,7 +63,8 @@ inline std::array<Variable, 3> meshgrid(const Variable& a, const Variable& b, co
 
 /// Copies x, which broadcasts to y's shape, into y, with conversion to y's dtype.
 Variable& copy_(Variable& y, const Variable& x, Where where = Where::current());
-/// Throws DTypeError for a number with a fraction if y has an integer dtype.
+/// Sets all elements of y. Throws DTypeError for a number with a fraction if y has an integer
+/// dtype.
 Variable& fill_(Variable& y, Number value, Where where = Where::current());
 Variable& zero_(Variable& y, Where where = Where::current());
 

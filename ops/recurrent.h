@@ -1,6 +1,6 @@
 // Recurrent networks over whole sequences. A batch of sequences is [time, batch, features], or
-// [batch, time, features] with batch_first. A single sequence is [time, features]; its states then
-// have no batch dimension either.
+// [batch, time, features] with batch_first. A single sequence is [time, features], and its states
+// have no batch dimension.
 //
 // The weights have PyTorch's order: for every layer, and within the layer for every direction, w_ih
 // [g hidden, features], w_hh [g hidden, hidden] and, with biases, b_ih and b_hh [g hidden]. g is
@@ -23,17 +23,18 @@ struct RecurrentOptions {
   bool training = false;
 };
 
-/// Runs a long short-term memory (LSTM). Gates i, f, g, o: c' = sigmoid(f) c + sigmoid(i) tanh(g),
-/// h' = sigmoid(o) tanh(c'). Returns {output, h_n, c_n}: the states of the last layer at every step
-/// [time, batch, directions * hidden], and the final states [layers * directions, batch, hidden].
-/// Empty h0 and c0 mean zeros. Throws ShapeError for weights or states of a wrong shape, and
-/// ArgumentError for a wrong number of weights.
+/// Runs a long short-term memory (LSTM). The gates are i, f, g and o: c' = sigmoid(f) c +
+/// sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'). Returns {output, h_n, c_n}: the states of the last
+/// layer at every step [time, batch, directions * hidden], and the final states [layers *
+/// directions, batch, hidden]. Empty h0 and c0 mean zeros. Throws ShapeError for weights or states
+/// of a wrong shape, and ArgumentError for a wrong number of weights.
 std::vector<Variable> lstm(const Variable& x, const Variable& h0, const Variable& c0,
                            std::span<const Variable> weights, RecurrentOptions options = {},
                            Where where = Where::current());
 
-/// Runs a gated recurrent unit (GRU). Gates r, z, n: n = tanh(x_n + sigmoid(r) h_n), h' = (1 -
-/// sigmoid(z)) n + sigmoid(z) h, where h_n includes its bias. Returns {output, h_n} as lstm does.
+/// Runs a gated recurrent unit (GRU). The gates are r, z and n: n = tanh(x_n + sigmoid(r) h_n), h'
+/// = (1 - sigmoid(z)) n + sigmoid(z) h, where h_n includes its bias. Returns {output, h_n} as lstm
+/// does.
 std::vector<Variable> gru(const Variable& x, const Variable& h0, std::span<const Variable> weights,
                           RecurrentOptions options = {}, Where where = Where::current());
 

@@ -30,7 +30,7 @@ Variable sum(const Variable& x, const Dims& dims, Keepdim keep, Where where = Wh
   return sum(x, dims, keep.keepdim, where);
 }
 Variable sum(const Variable& x, ReduceOptions options, Where where = Where::current());
-/// The sum in the given dtype, to which x is converted first.
+/// Returns the sum in the given dtype, to which x is converted first.
 template <std::same_as<DType> D>
 Variable sum(const Variable& x, D dtype, Where where = Where::current()) {
   return sum(x.to(dtype, where), where);
@@ -78,8 +78,8 @@ Variable var_over(const Variable& x, const Dims& dims, VarOptions options, Where
 Variable std_over(const Variable& x, const Dims& dims, VarOptions options, Where where);
 }  // namespace detail
 
-// The functions with dims are templates, because g++ 12 otherwise takes {.correction = 0} for dims.
-/// Returns the variance, computed in two passes and therefore accurate for a large mean.
+// Functions with dims are templates, because g++ 12 otherwise takes {.correction = 0} for dims. /
+// Returns the variance, computed in two passes and therefore accurate for a large mean.
 Variable var(const Variable& x, VarOptions options = {}, Where where = Where::current());
 template <std::convertible_to<const Variable&> V>
 Variable var(const V& x, const Dims& dims, VarOptions options = {},
@@ -94,7 +94,7 @@ Variable std(const V& x, const Dims& dims, VarOptions options = {},
   return detail::std_over(x, dims, options, where);
 }
 
-// PyTorch's `unbiased`: false divides by n instead of n - 1.
+// Overloads with PyTorch's `unbiased`: false divides by n instead of n - 1.
 template <std::same_as<bool> B>
 Variable var(const Variable& x, B unbiased, Where where = Where::current()) {
   return var(x, VarOptions{.correction = unbiased}, where);
@@ -119,7 +119,7 @@ Variable prod(const Variable& x, int dim, bool keepdim = false, Where where = Wh
 inline Variable prod(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
   return prod(x, dim, keep.keepdim, where);
 }
-/// Over all dimensions without .dim.
+/// Overload with options. Without .dim, reduces all dimensions.
 Variable prod(const Variable& x, AlongOptions options, Where where = Where::current());
 
 /// Returns log(sum(exp(x))), computed after subtracting the maximum so that it never overflows.
@@ -158,9 +158,9 @@ namespace kernels {
 
 // y is contiguous and has x's rank, with size 1 in reduced dimensions. x may be strided.
 
-/// y = sum of x / divisor. Integers and bool give int64 and are not divided.
+/// y = sum of x / divisor. For integers and bool y is int64, and the sum is not divided.
 extern Kernel<void(const Tensor& x, double divisor, Tensor& y)> sum;
-/// Integers give int64.
+/// For integers y is int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> prod;
 /// y = sum of (x - mean)^2 / divisor, or its square root.
 extern Kernel<void(const Tensor& x, double divisor, bool root, Tensor& y)> var;
@@ -169,7 +169,7 @@ extern Kernel<void(const Tensor& x, double p, Tensor& y)> norm;
 
 // x is contiguous, [outer, n, inner]; values are [outer, inner].
 
-/// The cumulative sum along n. Integers and bool give int64.
+/// Computes the cumulative sum along n. For integers and bool y is int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> cumsum;
 /// values = log(sum(exp(x))) along n.
 extern Kernel<void(const Tensor& x, Tensor& values)> logsumexp;

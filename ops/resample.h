@@ -21,7 +21,7 @@ enum class SampleMode {
   kNearestExact,  // the pixel that contains the centre
   kLinear,        // linear, bilinear or trilinear, by the number of dimensions
   kCubic,         // bicubic over 4 x 4 pixels (Keys, a = -0.75); [n, c, h, w] only
-  kArea,          // the mean of the pixels under each result, as adaptive_avg_pool; not a grid's
+  kArea,          // mean of the pixels under each result, as adaptive_avg_pool; not for grid_sample
 };
 
 constexpr auto choice_names(SampleMode) {
@@ -42,7 +42,7 @@ struct OutputSize : std::vector<int64_t> {
   OutputSize(std::vector<int64_t> sizes) : vector(std::move(sizes)) {}
 };
 
-/// One factor for all dimensions, or one for each: 2.0, {2.0, 1.5}. Empty: none.
+/// One factor for all dimensions, or one for each: 2.0, {2.0, 1.5}. Empty means none.
 struct ScaleFactors : std::vector<double> {
   ScaleFactors() = default;
   ScaleFactors(double all) : vector{all} {}
@@ -59,9 +59,10 @@ struct InterpolateOptions {
   bool recompute_scale_factor = false;  // recompute the scale from the rounded sizes
 };
 /// Resizes x [n, c, ...] with one to three spatial dimensions. Throws ArgumentError unless exactly
-/// one of size and scale_factor is given and positive, with one number or one for each of them.
+/// one of size and scale_factor is given, is positive, and has one number or one for each spatial
+/// dimension.
 Variable interpolate(const Variable& x, InterpolateOptions options, Where where = Where::current());
-/// interpolate(x, {4, 4}), interpolate(x, 4): the size by position.
+/// Overloads with the size by position: interpolate(x, {4, 4}), interpolate(x, 4).
 template <std::convertible_to<const Variable&> V>
 Variable interpolate(const V& x, OutputSize size, Where where = Where::current()) {
   return interpolate(x, InterpolateOptions{.size = std::move(size)}, where);
@@ -88,9 +89,9 @@ struct GridSampleOptions {
   Choice<GridPadding> padding_mode = GridPadding::kZeros;
   bool align_corners = false;
 };
-/// Samples x [n, c, h, w] at grid [n, h', w', 2], which holds pairs (x, y) in [-1, 1]; returns
-/// [n, c, h', w']. Or samples x [n, c, d, h, w] at grid [n, d', h', w', 3] of triples (x, y, z). A
-/// NaN position is outside the image and gives 0.
+/// Samples x [n, c, h, w] at grid [n, h', w', 2], which contains pairs (x, y) in [-1, 1], and
+/// returns [n, c, h', w']. Samples x [n, c, d, h, w] at grid [n, d', h', w', 3] of triples (x, y,
+/// z). A NaN position is outside the image and gives 0.
 Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions options = {},
                      Where where = Where::current());
 template <std::convertible_to<Choice<SampleMode>> Mode>
@@ -112,7 +113,7 @@ namespace kernels {
 
 // x [outer, n, inner] and y [outer, results, inner] are contiguous.
 extern Kernel<void(const Tensor& x, const Taps& taps, Tensor& y)> resample;
-/// The adjoint of resample: x receives the sums.
+/// The adjoint of resample: adds to x the contributions of y.
 extern Kernel<void(const Tensor& y, const Taps& taps, Tensor& x)> resample_adjoint;
 
 }  // namespace kernels

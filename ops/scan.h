@@ -8,15 +8,15 @@ namespace tapegrad {
 /// Computes the cumulative product. The gradient is exact for any number of zeros. Integers and
 /// bool give int64.
 Variable cumprod(const Variable& x, int dim, Where where = Where::current());
-/// Computes the cumulative maximum or minimum and its index; the last one of equal elements. After
-/// a NaN all results are NaN.
+/// Compute the cumulative maximum or minimum and its index; of equal elements the last one is
+/// chosen. After a NaN all results are NaN.
 ValuesIndices cummax(const Variable& x, int dim, Where where = Where::current());
 ValuesIndices cummin(const Variable& x, int dim, Where where = Where::current());
 /// Computes the cumulative log(sum(exp(x))) without overflow. Floats only.
 Variable logcumsumexp(const Variable& x, int dim, Where where = Where::current());
 
 /// Returns x[i + 1] - x[i] along dim, applied n times; for bool, whether neighbours differ. prepend
-/// and append, if given, are first concatenated to x. With n = 0 returns x.
+/// and append, if given, are first concatenated to x. Returns x for n = 0.
 Variable diff(const Variable& x, int64_t n = 1, int dim = -1, const Variable& prepend = {},
               const Variable& append = {}, Where where = Where::current());
 
@@ -24,12 +24,12 @@ namespace kernels {
 
 // Tensors are contiguous, [outer, n, inner]; the scan is along n.
 
-/// Integers and bool give int64.
+/// For integers and bool y is int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> cumprod;
 extern Kernel<void(const Tensor& x, Tensor& y)> logcumsumexp;
 /// Writes the index (int64) of the largest or smallest element so far.
 extern Kernel<void(const Tensor& x, bool largest, Tensor& indices)> running_extreme;
-/// y[i] = a[i] y[i + 1] + b[i] from the last element to the first if reversed, else y[i] = a[i]
+/// y[i] = a[i] y[i + 1] + b[i] from the last element to the first if `reversed`, else y[i] = a[i]
 /// y[i - 1] + b[i]. The element of a at the start is not used.
 extern Kernel<void(const Tensor& b, const Tensor& a, bool reversed, Tensor& y)> recurrence;
 

@@ -1,6 +1,6 @@
-// Further ops that write and pick elements by index. The rules of ops/index.h for indices apply.
-// Where several elements are written to one place without being combined, the last one along dim
-// remains and alone receives the gradient.
+// Further ops that write and read elements by index. The rules of ops/index.h for indices apply. If
+// several elements are written to one place without being combined, the last one along dim remains
+// and alone receives the gradient.
 #pragma once
 
 #include <optional>
@@ -11,25 +11,25 @@
 
 namespace tapegrad {
 
-/// For dim 0, x with element [index[i][j]][j] replaced by source[i][j] or by value; likewise for
-/// other dims and ranks.
+/// Returns, for dim 0, x with element [index[i][j]][j] replaced by source[i][j] or by value;
+/// likewise for other dims and ranks.
 Variable scatter(const Variable& x, int dim, const Variable& index, const Variable& source,
                  Where where = Where::current());
 Variable scatter(const Variable& x, int dim, const Variable& index, Number value,
                  Where where = Where::current());
 
 enum class Reduce { kSum, kProd, kMean, kAmax, kAmin };
-/// Returns x with elements of source combined at the index. include_self tells whether the element
-/// of x at this place takes part. Integer means are rounded down. Equal extremes share the
-/// gradient. A second derivative of kProd over a zero throws AutogradError.
+/// Returns x with elements of source combined at the index. include_self determines whether the
+/// element of x takes part. Integer means are rounded down. Equal extremes share the gradient. A
+/// second derivative of kProd over a zero throws AutogradError.
 Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
                         Reduce reduce, bool include_self = true, Where where = Where::current());
-/// With the name of the reduction: "sum", "prod", "mean", "amax" or "amin".
+/// Overload with the name of the reduction: "sum", "prod", "mean", "amax" or "amin".
 Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
                         std::string_view reduce, bool include_self = true,
                         Where where = Where::current());
 
-/// scatter_reduce() with "sum" or "prod", by the names "add" and "multiply".
+/// Equivalent to scatter_reduce() with "sum" or "prod", for the names "add" and "multiply".
 Variable scatter(const Variable& x, int dim, const Variable& index, const Variable& source,
                  std::string_view reduce, Where where = Where::current());
 
@@ -37,7 +37,7 @@ Variable scatter(const Variable& x, int dim, const Variable& index, const Variab
 /// Negative positions count from the end.
 Variable take(const Variable& x, const Variable& index, Where where = Where::current());
 /// Gathers with broadcasting: index and x have equal sizes or size 1 in every dimension except dim.
-/// Without dim both are flattened. Negative indices count from the end.
+/// Without dim, both are flattened. Negative indices count from the end.
 Variable take_along_dim(const Variable& x, const Variable& index, std::optional<int> dim = {},
                         Where where = Where::current());
 
@@ -63,8 +63,8 @@ extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Tensor& y
 /// vector for all slices of source and of a contiguous y.
 extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Reduce reduce, Tensor& y)>
     scatter_reduce;
-/// Writes the row-major positions of the nonzero elements of a contiguous x; positions has exactly
-/// their number of elements.
+/// Writes the row-major positions of the nonzero elements of a contiguous x. The size of positions
+/// equals the number of these elements.
 extern Kernel<void(const Tensor& x, Tensor& positions)> nonzero;
 
 }  // namespace kernels

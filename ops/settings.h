@@ -1,4 +1,4 @@
-// Properties of dtypes, and settings of the process and of the thread, by PyTorch's names.
+// Properties of dtypes, and settings of the process and of the thread, under PyTorch's names.
 #pragma once
 
 #include "core/base/generator.h"
@@ -8,17 +8,17 @@
 
 namespace tapegrad {
 
-/// promote() by PyTorch's name, and the dtype of an op of both.
+/// promote() under PyTorch's name. Returns the dtype of an op of both dtypes.
 inline DType promote_types(DType a, DType b) { return promote(a, b); }
 DType result_type(const Operand& a, const Operand& b);
-/// Returns whether PyTorch casts in place from one dtype to the other: not from a float type to an
-/// integer type, and not to bool from another type.
+/// Returns whether PyTorch permits an in-place cast between the dtypes. A cast from a float type to
+/// an integer type is not permitted, nor is a cast to bool from another type.
 inline bool can_cast(DType from, DType to) {
   if (to == boolean) return from == boolean;
   return !is_float(from) || is_float(to);
 }
 inline DType get_default_dtype() { return default_dtype(); }
-/// The numbers of a float type: `x.masked_fill(mask, finfo(x.dtype()).min)`.
+/// Limits of a float type: `x.masked_fill(mask, finfo(x.dtype()).min)`.
 struct FloatInfo {
   int bits;
   double eps, max, min, tiny;  // min is -max; tiny, the smallest normal number
@@ -30,17 +30,18 @@ struct IntegerInfo {
 };
 IntegerInfo iinfo(DType dtype);  // throws DTypeError unless it is an integer type
 
-/// The number of threads that ops on the CPU use when this thread calls them; initially that of
-/// OMP_NUM_THREADS, else of the processors. Throws ArgumentError outside of [1, 1024].
+/// Sets the number of threads that ops on the CPU use when this thread calls them. Initially this
+/// is OMP_NUM_THREADS, or the number of processors if that is not set. Throws ArgumentError outside
+/// of [1, 1024].
 void set_num_threads(int64_t count);
 int64_t get_num_threads();
 
-/// The state of the default generator.
+/// Returns the state of the default generator.
 inline RandomState get_rng_state() { return default_generator().state(); }
 inline void set_rng_state(RandomState state) { default_generator().set_state(state); }
 inline uint64_t initial_seed() { return default_generator().state().seed; }
 
-/// is_recording() and Recording by PyTorch's names.
+/// is_recording() and Recording under PyTorch's names.
 inline bool is_grad_enabled() { return is_recording(); }
 using AutoGradMode = Recording;
 struct GradMode {

@@ -1,5 +1,5 @@
 // Sketch of a tensor: a few numbers by which two computations of a result can be compared without
-// keeping the result. RunLedger (train/run_ledger.h) is made of sketches.
+// keeping the result. A RunLedger (train/run_ledger.h) stores sketches.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,9 @@
 
 namespace tapegrad {
 
-/// What is kept of a result. The sums are those of all elements, each with a sign: pairs of
+/// Numbers that are kept of a result. Each sum adds all elements, each with a sign; any two
 /// elements have equal signs half of the time (ops/internal/sketch_signs.h). The expected square of
-/// the difference of a sum between two results is therefore the square of the norm of their
-/// difference.
+/// the difference of a sum between two results is therefore the squared norm of their difference.
 struct ResultSketch {
   uint64_t hash = 0;        // of dtype, shape and bits
   double sums[2] = {0, 0};  // in float64
@@ -26,7 +25,7 @@ ResultSketch sketch_of(const Tensor& x);
 
 namespace kernels {
 
-/// Computes the sketch of a contiguous tensor, whose hash is that of the bits alone.
+/// Computes the sketch of a contiguous tensor. The hash covers only the bits.
 extern Kernel<void(const Tensor& x, ResultSketch& sketch)> sketch;
 
 }  // namespace kernels

@@ -20,16 +20,16 @@ Variable log_softmax(const Variable& x, int dim, Where where = Where::current())
 /// Returns softmax(-x): the smallest element has the largest probability.
 Variable softmin(const Variable& x, int dim, Where where = Where::current());
 
-/// softmax(x, {.dim = 1})
+/// Options of softmax(x, {.dim = 1}).
 struct SoftmaxOptions {
   ByName by_name = {};
   int dim = -1;
-  std::optional<DType> dtype = {};  // x is converted to it first
+  std::optional<DType> dtype = {};  // dtype to which x is converted first
 };
 Variable softmax(const Variable& x, SoftmaxOptions options, Where where = Where::current());
 Variable log_softmax(const Variable& x, SoftmaxOptions options, Where where = Where::current());
 
-// In the given dtype, to which x is converted first.
+// Overloads with a dtype to which x is converted first.
 template <std::same_as<DType> D>
 Variable softmax(const Variable& x, int dim, D dtype, Where where = Where::current()) {
   return softmax(x.to(dtype, where), dim, where);

@@ -25,7 +25,7 @@ inline ValuesIndices sort(const Variable& x, SortOptions options, Where where = 
 /// Returns the indices (int64) that sort x.
 Variable argsort(const Variable& x, int dim = -1, bool descending = false,
                  Where where = Where::current());
-/// libtorch's forms, with `stable` first: every sort is stable.
+/// libtorch's forms, with `stable` first. The flag has no effect: every sort is stable.
 template <std::same_as<bool> B>
 ValuesIndices sort(const Variable& x, B /*stable*/, int dim = -1, bool descending = false,
                    Where where = Where::current()) {
@@ -43,7 +43,7 @@ inline Variable argsort(const Variable& x, SortOptions options, Where where = Wh
 /// order.
 ValuesIndices topk(const Variable& x, int64_t k, int dim = -1, bool largest = true,
                    Where where = Where::current());
-/// PyTorch's flag, which has no effect: the result is sorted.
+/// Overload with PyTorch's flag `sorted`, which has no effect: the result is sorted.
 inline ValuesIndices topk(const Variable& x, int64_t k, int dim, bool largest, bool /*sorted*/,
                           Where where = Where::current()) {
   return topk(x, k, dim, largest, where);
@@ -58,7 +58,7 @@ ValuesIndices median(const Variable& x, int dim, bool keepdim = false,
                      Where where = Where::current());
 Variable median(const Variable& x, Where where = Where::current());
 
-/// How a quantile between two elements a <= b is computed.
+/// Rule for a quantile between two elements a <= b.
 enum class Interpolation { kLinear, kLower, kHigher, kMidpoint, kNearest };
 constexpr auto choice_names(Interpolation) {
   return std::to_array<ChoiceName<Interpolation>>({{"linear", Interpolation::kLinear},
@@ -82,17 +82,17 @@ Variable quantile(const Variable& x, const Variable& q, QuantileOptions options 
                   Where where = Where::current());
 Variable quantile(const Variable& x, double q, QuantileOptions options = {},
                   Where where = Where::current());
-/// Returns the quantile over several dimensions together, as in NumPy; options.dim is ignored.
+/// Returns the quantile over several dimensions together, as in NumPy. Ignores options.dim.
 template <std::convertible_to<const Variable&> V>
 Variable quantile(const V& x, const Variable& q, const Dims& dims, QuantileOptions options = {},
                   Where where = Where::current()) {
   return detail::quantile_over(x, q, dims, options, where);
 }
 
-/// quantile(x, {0.25, 0.75}), quantile(x, 0.5, 1)
+/// Overloads with q as numbers: quantile(x, {0.25, 0.75}), quantile(x, 0.5, 1).
 Variable quantile(const Variable& x, std::initializer_list<double> q, QuantileOptions options = {},
                   Where where = Where::current());
-/// quantile(x, {0.25, 0.75}, 1)
+/// Overload with q as numbers, and dim by position: quantile(x, {0.25, 0.75}, 1).
 template <std::integral T>
 Variable quantile(const Variable& x, std::initializer_list<double> q, T dim, bool keepdim = false,
                   Where where = Where::current()) {
@@ -110,9 +110,9 @@ struct Unique {
   Variable inverse;  // the index of each element's value in values: int64, x's shape
   Variable counts;   // the number of occurrences of each value: int64 [u]
 
-  /// `Variable ids = unique(x);`
+  /// Converts to the values: `Variable ids = unique(x);`.
   operator const Variable&() const { return values; }
-  // Of the values: unique(x).numel().
+  // Members of the values: unique(x).numel().
   int64_t numel() const { return values.numel(); }
   int64_t size(int dim) const { return values.size(dim); }
   const Shape& sizes() const { return values.shape(); }
@@ -127,7 +127,8 @@ Unique unique(const Variable& x, Where where = Where::current());
 /// [n]. Sorts one column of elements at a time, so it suits short slices.
 Unique unique(const Variable& x, int dim, Where where = Where::current());
 
-/// PyTorch's flags, which have no effect: the result has all three parts, and is sorted.
+/// Overloads with PyTorch's flags, which have no effect: the result has all three parts and is
+/// sorted.
 template <std::same_as<bool> B>
 Unique unique(const Variable& x, B /*sorted*/, bool /*return_inverse*/ = false,
               bool /*return_counts*/ = false, Where where = Where::current()) {
@@ -139,7 +140,7 @@ Unique unique(const Variable& x, B /*sorted*/, bool /*return_inverse*/ = false,
 /// [..., n] for values [..., m].
 Variable searchsorted(const Variable& sorted, const Variable& values, bool right = false,
                       Where where = Where::current());
-/// searchsorted(sorted, values, {.right = true})
+/// Options of searchsorted(sorted, values, {.right = true}).
 struct SearchSortedOptions {
   bool right = false;
 };

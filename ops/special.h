@@ -11,8 +11,8 @@ namespace tapegrad {
 
 Variable sinh(Variable x, Where where = Where::current());
 Variable cosh(Variable x, Where where = Where::current());
-/// NaN outside the domain, which is |x| <= 1 for asin, acos and atanh, and x >= 1 for acosh. atanh
-/// is infinite at -1 and 1.
+/// The result is NaN outside the domain, which is |x| <= 1 for asin, acos and atanh, and x >= 1 for
+/// acosh. atanh is infinite at -1 and 1.
 Variable asin(Variable x, Where where = Where::current());
 Variable acos(Variable x, Where where = Where::current());
 Variable atan(Variable x, Where where = Where::current());
@@ -58,7 +58,7 @@ namespace kernels {
 extern Kernel<void(const Tensor&x, Tensor&y)> sinh, cosh, asin, acos, atan, asinh, acosh, atanh;
 extern Kernel<void(const Tensor&x, Tensor&y)> erfc, erfinv, lgamma, digamma, sinc;
 extern Kernel<void(const Tensor& x, int64_t n, Tensor& y)> polygamma;
-/// An infinite replacement is written as it is.
+/// An infinite replacement is written unchanged.
 extern Kernel<void(const Tensor& x, double nan, double posinf, double neginf, Tensor& y)>
     nan_to_num;
 

@@ -9,13 +9,13 @@ namespace tapegrad {
 /// Returns the number of nonzero elements (int64). NaN counts as nonzero.
 Variable count_nonzero(const Variable& x, const Dims& dims = {}, Where where = Where::current());
 
-/// Returns the sum or mean of the elements that are not NaN. The mean of no elements is NaN.
+/// Return the sum or mean of the elements that are not NaN. The mean of no elements is NaN.
 Variable nansum(const Variable& x, const Dims& dims = {}, bool keepdim = false,
                 Where where = Where::current());
 Variable nanmean(const Variable& x, const Dims& dims = {}, bool keepdim = false,
                  Where where = Where::current());
 
-/// Returns the median of the elements that are not NaN, along dim or of all elements: the lower of
+/// Return the median of the elements that are not NaN, along dim or of all elements: the lower of
 /// the two middle elements if their number is even, NaN if there are none.
 ValuesIndices nanmedian(const Variable& x, int dim, bool keepdim = false,
                         Where where = Where::current());
@@ -25,7 +25,7 @@ Variable nanmedian(const Variable& x, Where where = Where::current());
 Variable nanquantile(const Variable& x, double q, std::optional<int> dim = {}, bool keepdim = false,
                      Where where = Where::current());
 
-/// Returns the integral along dim by the trapezoidal rule, for points at distance dx or at the
+/// Return the integral along dim by the trapezoidal rule, for points at distance dx or at the
 /// coordinates x, which broadcast. The cumulative integral has one entry less than y.
 Variable trapezoid(const Variable& y, double dx = 1.0, int dim = -1,
                    Where where = Where::current());
@@ -41,7 +41,7 @@ struct MinMax {
   Variable min, max;
   Variable operator[](int part) const { return detail::part_at(*this, part); }
 };
-/// Returns the minimum and maximum along dim or over all elements.
+/// Return the minimum and maximum along dim or over all elements.
 MinMax aminmax(const Variable& x, Where where = Where::current());
 MinMax aminmax(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 
@@ -60,7 +60,7 @@ struct VarMean {
 VarMean var_mean(const Variable& x, const Dims& dims = {}, VarOptions options = {},
                  Where where = Where::current());
 
-// The flag `unbiased` in place of the options.
+// Overloads with the flag `unbiased` in place of the options.
 template <std::same_as<bool> B>
 StdMean std_mean(const Variable& x, const Dims& dims, B unbiased, bool keepdim = false,
                  Where where = Where::current()) {

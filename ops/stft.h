@@ -19,16 +19,16 @@ struct StftOptions {
   Variable window = {};                    // [win_length]; default: ones
   bool center = true;                      // frame t is centred at t hop_length: pads the signal
   Choice<PadMode> pad_mode = PadMode::kReflect;
-  bool normalized = false;     // by 1 / sqrt(n_fft)
-  bool return_complex = true;  // PyTorch's option; without effect, since pairs are both
+  bool normalized = false;     // multiply by 1 / sqrt(n_fft)
+  bool return_complex = true;  // PyTorch's option; no effect, since pairs are the only format
 };
-/// Short-time Fourier transform of real signals [n] or [batch, n]: the rfft of each frame of n_fft
-/// values. Returns [..., n_fft / 2 + 1, frames, 2], pairs of real and imaginary part. A window that
-/// is shorter than n_fft is padded with zeros on both sides.
+/// Computes the short-time Fourier transform of real signals [n] or [batch, n]: the rfft of each
+/// frame of n_fft values. Returns [..., n_fft / 2 + 1, frames, 2], pairs of real and imaginary
+/// part. A window that is shorter than n_fft is padded with zeros on both sides.
 ComplexPairs stft(const Variable& x, int64_t n_fft, StftOptions options = {},
                   Where where = Where::current());
-/// PyTorch's options by position. Throws ArgumentError for two-sided results. The results are
-/// complex numbers as pairs with either value of return_complex.
+/// Overload with PyTorch's options by position. Throws ArgumentError for two-sided results. Results
+/// are complex numbers as pairs for either value of return_complex.
 template <std::integral N>
 ComplexPairs stft(const Variable& x, int64_t n_fft, N hop_length,
                   std::optional<int64_t> win_length = {}, const Variable& window = {},
@@ -51,10 +51,10 @@ struct IstftOptions {
   Variable window = {};
   bool center = true;
   bool normalized = false;
-  std::optional<int64_t> length = {};  // of the result; default: that of all frames
+  std::optional<int64_t> length = {};  // length of the result; default: the length of all frames
 };
-/// The inverse of stft with equal options: overlapping frames are added and divided by the sum of
-/// the squared windows. Throws ArgumentError where this sum is 0 within the result.
+/// Computes the inverse of stft with equal options: overlapping frames are added and divided by the
+/// sum of the squared windows. Throws ArgumentError if this sum is 0 within the result.
 Variable istft(const Variable& spectrum, int64_t n_fft, IstftOptions options = {},
                Where where = Where::current());
 template <std::integral N>

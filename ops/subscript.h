@@ -21,27 +21,27 @@
 
 namespace tapegrad {
 
-/// start, start + step, ... up to but excluding stop, as in Python; step >= 1. Slice(1, None) has
-/// no stop.
+/// Elements start, start + step, ... up to but excluding stop, as in Python; step >= 1. Slice(1,
+/// None) has no stop.
 struct Slice {
   std::optional<int64_t> start = {}, stop = {};
   int64_t step = 1;
 };
-/// Stands for all dimensions that the other subscripts do not index; so does "...".
+/// All dimensions that the other subscripts do not index. "..." has the same meaning.
 struct OtherDims {};
 inline constexpr OtherDims ellipsis, Ellipsis;
-/// Inserts a dimension of size 1. As a bound of a Slice, the end of the dimension.
+/// Inserts a dimension of size 1. As a bound of a Slice, means the end of the dimension.
 struct NewAxis {
   constexpr operator std::optional<int64_t>() const { return {}; }
 };
 inline constexpr NewAxis newaxis, None;
 
-/// libtorch's namespace of these names.
+/// These names in libtorch's namespace.
 namespace indexing {
 using tapegrad::ellipsis, tapegrad::Ellipsis, tapegrad::None, tapegrad::Slice;
 }
 
-/// One entry between the brackets. Not a std::variant, which every user would compile slowly.
+/// One entry between the brackets. Not a std::variant, which would cost every user compile time.
 class Subscript {
  public:
   enum class Kind { kIndex, kSlice, kEllipsis, kNewAxis, kTensor };
@@ -51,7 +51,7 @@ class Subscript {
       : kind_(Kind::kIndex), index_(detail::index_of(index)) {}
   Subscript(Slice slice) : kind_(Kind::kSlice), slice_(slice) {}
   Subscript(OtherDims) : kind_(Kind::kEllipsis) {}
-  Subscript(const char* dots);  // "..."; throws ArgumentError for another text
+  Subscript(const char* dots);  // "..."; throws ArgumentError for any other text
   Subscript(NewAxis) : kind_(Kind::kNewAxis) {}
   Subscript(const Variable& mask_or_index) : kind_(Kind::kTensor), tensor_(mask_or_index) {}
 
@@ -70,7 +70,7 @@ using Subscripts = std::vector<Subscript>;
 
 Variable at(const Variable& x, const Subscripts& subscripts, Where where = Where::current());
 
-/// Returns x with x[subscripts] = values (values broadcast), or += values if accumulate. Where an
+/// Returns x with x[subscripts] = values (values broadcast), or += values if `accumulate`. If an
 /// element is indexed several times, the last value remains, or all values are added.
 Variable index_put(const Variable& x, const Subscripts& subscripts, const Operand& values,
                    bool accumulate = false);

@@ -36,7 +36,7 @@ Variable erf(Variable x, Where where = Where::current());
 Variable floor(Variable x, Where where = Where::current());
 Variable ceil(Variable x, Where where = Where::current());
 Variable round(Variable x, Where where = Where::current());
-/// Rounds to so many decimal places; a negative number rounds to tens, hundreds ...
+/// Rounds to `decimals` decimal places. A negative number rounds to tens, hundreds ...
 Variable round(const Variable& x, int decimals, Where where = Where::current());
 struct RoundOptions {
   ByName by_name = {};
@@ -70,7 +70,7 @@ namespace kernels {
 // y has x's shape, and x's dtype unless y is bool.
 using Unary = Kernel<void(const Tensor& x, Tensor& y)>;
 
-extern Unary neg, abs, sign, square, step;  // also integers
+extern Unary neg, abs, sign, square, step;  // also for integers
 extern Unary exp, expm1, log, log1p, log2, log10, sqrt, rsqrt, reciprocal;
 extern Unary sin, cos, tan, tanh, erf, floor, ceil, round, trunc;
 extern Unary isnan, isfinite;  // y is bool
@@ -79,10 +79,10 @@ extern Kernel<void(const Tensor& x, Number min, Number max, Tensor& y)> clamp;
 /// dx = dy (1 - y^2)
 extern Kernel<void(const Tensor& dy, const Tensor& y, Tensor& dx)> tanh_backward;
 
-/// A factor that is constant below, between and above two bounds.
+/// Factors that are constant below, between and above two bounds.
 struct Pieces {
   double low, high;              // -inf and inf mean no bound
-  double below, between, above;  // a factor of 0 gives 0 even for dy = inf or NaN
+  double below, between, above;  // a factor of 0 gives 0 even if dy is inf or NaN
   bool closed = false;           // whether the bounds belong to `between`
 };
 /// dx = dy times the factor at x; the factor at NaN is `between`.

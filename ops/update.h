@@ -22,7 +22,7 @@ struct ParamUpdate {
 
 class OwnedUpdates;
 
-/// At least one parameter; all have the same device and dtype.
+/// Updates of at least one parameter. All parameters have the same device and dtype.
 struct ParamUpdates {
   using ByValue = OwnedUpdates;  // core/dispatch/recorded_call.h
 
@@ -33,7 +33,7 @@ struct ParamUpdates {
   int64_t bytes() const;  // total size
 };
 
-/// Parameters that own their lists of state tensors.
+/// ParamUpdates that owns its lists of state tensors.
 class OwnedUpdates {
  public:
   OwnedUpdates(const ParamUpdates& updates) : updates_(updates) {
@@ -65,7 +65,7 @@ class OwnedUpdates {
   std::vector<std::vector<Tensor>> states_;
 };
 
-/// At least one gradient; all are contiguous and have the same device and dtype.
+/// Gradients, at least one. All are contiguous and have the same device and dtype.
 struct Gradients {
   std::vector<Tensor> list;
 
@@ -77,7 +77,7 @@ struct Gradients {
   }
 };
 
-/// A condition that the device evaluates; empty if the step is always made.
+/// A condition that the device evaluates. If empty, the step is always made.
 struct StepGuard {
   Tensor found_inf;  // bool; true skips the step
   Tensor skipped;    // int64; number of earlier steps that were skipped
@@ -97,8 +97,9 @@ TG_HD inline double power(double base, int64_t t) {
   return result;
 }
 
-// A mean of gradients (b, m and a below) that would become subnormal becomes 0. Where gradients
-// stay 0, it would otherwise remain subnormal, with which some processors take 15 times as long.
+// A mean of gradients (b, m and a below) that would become subnormal becomes 0. If gradients stay
+// 0, it would otherwise remain subnormal, and some processors take 15 times as long for subnormal
+// numbers.
 
 /// Stochastic gradient descent. g += weight_decay p; b = momentum b + (1 - dampening) g (initially
 /// b = g); p -= lr (nesterov ? g + momentum b : b). Without momentum p -= lr g.
@@ -188,12 +189,12 @@ extern Kernel<void(const ParamUpdates&, const RpropStep&, const StepGuard&)>
     rprop_step;  // the last g, s
 extern Kernel<void(const ParamUpdates&, const AsgdStep&, const StepGuard&)> asgd_step;  // a
 
-/// For a scaled loss: divides gradients by *scale (float64), and sets *found_inf (bool) if a
-/// gradient is not finite.
+/// Divides gradients by *scale (float64), and sets *found_inf (bool) if a gradient is not finite.
+/// For a scaled loss.
 extern Kernel<void(const Gradients&, const Tensor& scale, Tensor& found_inf)> unscale;
-/// Update of the loss scale: multiplied by backoff after a gradient that is not finite, and by
-/// growth after `interval` steps without one, unless the result exceeds float32. It stays a normal
-/// float32, so that it can grow again after any number of steps.
+/// Update of the loss scale. It is multiplied by backoff after a gradient that is not finite, and
+/// by growth after `interval` steps without one, unless the result exceeds float32. The scale stays
+/// a normal float32, so that it can grow again after any number of steps.
 struct ScaleRule {
   double growth, backoff;
   int64_t interval;

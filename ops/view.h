@@ -1,7 +1,7 @@
 // Views, and ops that rearrange elements.
 //
-// A view shares storage with its input: each sees writes through the other, and so does autograd. A
-// negative dim counts from the end; a dim out of range throws IndexError.
+// A view shares storage with its input. A write to either changes both, and autograd accounts for
+// the write. A negative dim counts from the end; a dim out of range throws IndexError.
 #pragma once
 
 #include <limits>
@@ -18,8 +18,8 @@ namespace tapegrad {
 /// view if the strides allow, otherwise a copy. Throws ShapeError if the numbers of elements
 /// differ.
 Variable reshape(const Variable& x, const Shape& shape, Where where = Where::current());
-/// Same as reshape(), but always returns a view. Throws ShapeError if the strides do not allow a
-/// view.
+/// Equivalent to reshape(), except that the result is always a view. Throws ShapeError if the
+/// strides do not allow a view.
 Variable view(const Variable& x, const Shape& shape, Where where = Where::current());
 /// Merges dimensions start_dim ... end_dim into one.
 Variable flatten(const Variable& x, int start_dim = 0, int end_dim = -1,
@@ -43,7 +43,8 @@ inline constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 /// end, and bounds are clamped, as in Python; step >= 1. Returns a view.
 Variable slice(const Variable& x, int dim, int64_t start, int64_t end = kEnd, int64_t step = 1,
                Where where = Where::current());
-/// `length` elements along dim, from start. Returns a view. Throws IndexError if they do not exist.
+/// Returns `length` elements along dim, from start, as a view. Throws IndexError if they do not
+/// exist.
 Variable narrow(const Variable& x, int dim, int64_t start, int64_t length,
                 Where where = Where::current());
 /// Returns entry `index` along dim, which is removed. A negative index counts from the end. Returns
@@ -73,6 +74,6 @@ inline std::vector<Variable> split_with_sizes(const Variable& x, const std::vect
 std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim = 0,
                             Where where = Where::current());
 
-// core/tape/view.h declares clone(); Variable::to casts and moves between devices.
+// clone() is declared in core/tape/view.h; Variable::to casts and moves between devices.
 
 }  // namespace tapegrad

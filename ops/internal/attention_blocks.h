@@ -12,19 +12,20 @@ namespace tapegrad {
 namespace kernels {
 
 /// Dropout of the attention weights with probability p, 0 <= p < 1. Drops the same elements as
-/// dropout() of a tensor [..., l, s] with numbers drawn at `state`. The kernels take the members
-/// one by one: a captured step changes the state, an argument of its own, in each replay.
+/// dropout() of a tensor [..., l, s] with numbers drawn at `state`. The kernels take these members
+/// as separate arguments, because a captured step changes the state in each replay and requires it
+/// as an argument of its own.
 struct ShareDropout {
   double p = 0;
   RandomState state{};
 };
 
 /// y [..., l, v] = softmax(scale q k^T + mask) v, for q [..., l, e], k [..., s, e], v [..., s, v]
-/// with the same dimensions in front, and of any layout. The mask is empty, or [..., l, s] of q's
-/// dtype (added) or bool (false hides a key); a causal one hides keys j > i.
-/// Has no fallback: the op asks accepts(), which does not look at the results. attention_backward
-/// takes the operands that attention accepts. log_sums [..., l]: the logarithm of the sum of
-/// exp(scores), infinite where no key is seen; float32 for sixteen-bit floats.
+/// with the same leading dimensions and any layout. The mask is empty, or [..., l, s] of q's dtype
+/// (added) or bool (false hides a key); a causal one hides keys j > i. There is no fallback: the op
+/// calls accepts(), which does not read the results. attention_backward takes the operands that
+/// attention accepts. log_sums [..., l]: the logarithm of the sum of exp(scores), infinite where no
+/// key is seen; float32 for sixteen-bit floats.
 extern constinit Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                              bool causal, double scale, double dropout_p, RandomState state,
                              Tensor& y, Tensor& log_sums)>
@@ -40,14 +41,13 @@ extern constinit Kernel<void(const Tensor& dy, const Tensor& q, const Tensor& k,
 
 namespace detail {
 
-/// Returns an empty Variable if blockwise attention is not applicable: there is no kernel that
-/// accepts the operands, the mask requires a gradient, an operand has no elements, or dropout drops
-/// everything.
+/// Returns an empty Variable if blockwise attention is not applicable: no kernel accepts the
+/// operands, the mask requires a gradient, an operand has no elements, or dropout drops everything.
 Variable attention_in_blocks(const Variable& query, const Variable& key, const Variable& value,
                              const AttentionOptions& options, double scale,
                              RandomGenerator& generator, Where where);
 
-/// Attention composed of differentiable ops; stores the scores.
+/// Computes attention by differentiable ops; stores the scores.
 Variable attention_by_ops(const Variable& query, const Variable& key, const Variable& value,
                           const AttentionOptions& options, double scale,
                           RandomGenerator& generator);

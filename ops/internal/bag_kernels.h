@@ -1,13 +1,13 @@
-// Kernels of embedding_bag, which read each row of the weight once. Without fallback: the op
-// composes other kernels on devices that have none.
+// Kernels of embedding_bag, which read each row of the weight once. There is no fallback: the op
+// composes other kernels on devices without these.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
 
 namespace tapegrad::kernels {
 
-// Bag b has the ids [bounds[b], bounds[b + 1]). Tensors are contiguous, ids and bounds are int64,
-// checked. factors, of the dtype of y or dy, may be empty, which means 1.
+// Bag b has the ids [bounds[b], bounds[b + 1]). Tensors are contiguous. ids and bounds are int64
+// and have been checked. factors, of the dtype of y or dy, may be empty, which means 1.
 
 /// y[b] = the sum of weight[id] * factor. y is float32, or float64 for a float64 weight.
 extern Kernel<void(const Tensor& weight, const Tensor& ids, const Tensor& bounds,

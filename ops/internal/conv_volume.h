@@ -1,5 +1,5 @@
-// Convolutions of volumes by kernels of their own. ops/conv_nd.cpp composes those of other devices
-// and types by convolutions of images.
+// Convolutions of volumes by separate kernels. For other devices and types, ops/conv_nd.cpp
+// composes convolutions of images.
 #pragma once
 
 #include "ops/conv.h"
@@ -7,10 +7,10 @@
 namespace tapegrad {
 namespace detail {
 
-/// Ops with gradients of any order. `y` is the shape of the result; operands have been checked.
+/// Ops with gradients of any order. `y` is the shape of the result. The operands have been checked.
 Variable conv_volume(const Variable& x, const Variable& weight, const Variable& bias,
                      const Conv3dOptions& options, const Shape& y, Where where);
-/// The gradient with respect to x, which is a transposed convolution of dy.
+/// Computes the gradient with respect to x, which is a transposed convolution of dy.
 Variable conv_volume_backward_input(const Variable& dy, const Variable& weight,
                                     const Conv3dOptions& options, const Shape& x, Where where);
 
@@ -18,8 +18,8 @@ Variable conv_volume_backward_input(const Variable& dy, const Variable& weight,
 
 namespace kernels {
 
-// As conv2d and conv2d_backward (ops/conv.h), without an epilogue. They have no fallback: ops ask
-// accepts(), for which y may be empty.
+// Kernels like conv2d and conv2d_backward (ops/conv.h), without an epilogue. There is no fallback:
+// ops call accepts(), for which y may be empty.
 
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const Conv3dOptions& options, Tensor& y)>

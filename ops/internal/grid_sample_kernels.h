@@ -1,5 +1,5 @@
-// grid_sample of images in one pass. Without fallback: the op composes other kernels where nothing
-// accepts the operands.
+// grid_sample of images in one pass. There is no fallback: the op composes other kernels if none of
+// these accepts the operands.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"

@@ -1,4 +1,5 @@
-// Kernels of group_norm. Without fallback: the op composes other kernels on devices that have none.
+// Kernels of group_norm. There is no fallback: the op composes other kernels on devices without
+// these.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"

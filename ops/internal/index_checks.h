@@ -26,7 +26,7 @@ void check_fits(std::string_view op, const Tensor& index, const Shape& shape, in
 /// the other dimensions; else an empty tensor.
 Tensor repeated_vector(const Tensor& index, int dim);
 
-/// Returns a contiguous tensor with its elements in one dimension.
+/// Returns the elements as a contiguous tensor of one dimension.
 Tensor as_vector(const Tensor& x);
 
 /// Returns a view of the part of x that the index covers: index's sizes, except for x's own size

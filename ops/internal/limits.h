@@ -9,7 +9,7 @@
 
 namespace tapegrad::detail {
 
-/// The product of two such counts fits into 63 bits.
+/// Largest count. The product of two such counts fits into 63 bits.
 inline constexpr int64_t kMostCounted = std::numeric_limits<int32_t>::max();
 
 /// Throws ArgumentError unless count is in [1, 2^31 - 1].

@@ -10,7 +10,7 @@ namespace tapegrad::detail {
 /// Throws ShapeError unless x has at least two dimensions, and DTypeError unless x is float32 or
 /// float64.
 void require_matrix(std::string_view op, const Tensor& x);
-/// As require_matrix(); also throws ShapeError unless the last two sizes are equal.
+/// Makes the checks of require_matrix(), and throws ShapeError unless the last two sizes are equal.
 void require_square(std::string_view op, const Tensor& x);
 
 /// Returns the batch dimensions of `shape`, followed by the given matrix size.

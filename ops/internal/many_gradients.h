@@ -1,5 +1,5 @@
-// Kernels that clip many gradients. Only devices on which many small kernels are slow have them;
-// elsewhere optim/clip.cpp calls the ops of each gradient.
+// Kernels that clip many gradients. Only devices on which many small kernels are slow have these
+// kernels; on other devices optim/clip.cpp calls ops for each gradient.
 #pragma once
 
 #include "ops/update.h"
@@ -11,7 +11,7 @@ namespace tapegrad::kernels {
 extern Kernel<void(const Gradients& gradients, double p, Tensor& total)> add_powers;
 /// g *= factor for every gradient; factor is float64 of rank 0, rounded to the type of computation.
 extern Kernel<void(const Gradients& gradients, const Tensor& factor)> scale_gradients;
-/// g is cut to [-limit, limit] for every gradient; NaN stays. limit is rounded to the type of
+/// Clamps every gradient to [-limit, limit]; NaN stays NaN. limit is rounded to the type of
 /// computation.
 extern Kernel<void(const Gradients& gradients, double limit)> clamp_gradients;
 

@@ -11,7 +11,7 @@ inline Shape matrix_shape(const Shape& shape) {
   return {rows, shape[shape.rank() - 1]};
 }
 
-/// [..., n] as [rows, n], and [n] as [1, n].
+/// Returns [..., n] as [rows, n], and [n] as [1, n].
 inline Tensor as_matrix(const Tensor& x) {
   if (x.rank() == 2) return x;
   const Shape shape = matrix_shape(x.shape());

@@ -37,8 +37,8 @@ inline bool is_wide_number(const Tensor& x, const Tensor& other) {
   return x.rank() == 0 && x.dtype() == f32 && other.dtype() != compute_dtype(other.dtype());
 }
 
-/// For writes to an rvalue, as in `x[0] = y`: throws ArgumentError if nothing else refers to its
-/// memory. Then it is a copy, as x[mask] is, and the write would have no effect.
+/// Throws ArgumentError if nothing else refers to the target's memory. The target is then a copy,
+/// such as x[mask], and the write would have no effect. For writes to an rvalue, as in `x[0] = y`.
 void require_seen(std::string_view op, const Variable& target);
 
 inline Device device_of(const Operand& a, const Operand& b) {
@@ -74,7 +74,7 @@ struct BinaryOp {
   Unbroadcast<2> shapes;
   DType dtypes[2];  // of the operands
 
-  BinaryOp() {}  // user-provided: else `Mul{}` clears all of a Mul first
+  BinaryOp() {}  // user-provided, because `Mul{}` would otherwise clear all of a Mul first
 
   Tensor forward(const Tensor& a, const Tensor& b) {
     dtypes[0] = a.dtype(), dtypes[1] = b.dtype();
@@ -170,7 +170,7 @@ class Converted {
   OpInput given_;
 };
 
-/// Applies the op, over an input if it has write().
+/// Applies the op; the result overwrites an input if the op has write().
 template <typename Op>
 auto run_inputs(Where where, const OpInput& a, const OpInput& b) {
   if constexpr (requires { Op::fits(a.variable->value(), b.variable->value()); })
@@ -200,7 +200,7 @@ auto run(const Operand& a, const Operand& b) {
   return run_mixed<Op>(a, b);
 }
 
-/// run() for ops whose result is a float: integers are cast to the default float dtype.
+/// run() for ops whose result is a float. Integers are cast to the default float dtype.
 template <typename Op>
 auto run_float(const Operand& a, const Operand& b) {
   const DType dtype = common_dtype(Op::kName, a, b);

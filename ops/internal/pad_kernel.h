@@ -1,4 +1,4 @@
-// Padding in one pass, where a device has it.
+// Padding in one pass, for devices with such kernels.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace tapegrad {
 
-/// The elements of x that the elements of a padded y are copies of, along one dimension.
+/// Elements of x of which the elements of a padded y are copies, along one dimension.
 struct PadSource {
   int64_t size = 0, count = 0;  // of x and y
   int64_t before = 0;           // position in y of the first element of x
@@ -30,18 +30,18 @@ using PadSources = std::vector<PadSource>;  // one for each dimension
 namespace kernels {
 
 /// y[i] = x[i - before], and `value` where x has no such element. For devices and dtypes with
-/// packed layouts; the op computes others by parts.
+/// packed layouts; for others the op calls pad_by_parts().
 extern Kernel<void(const Tensor& x, const Dims& before, Number value, Tensor& y)> pad;
 /// Implementation of pad that fills y and copies x.
 void pad_by_parts(const Tensor& x, const Dims& before, Number value, Tensor& y);
 
-/// Copies x to the channels (dimension 1) of y from `first`, for the first operand of a
-/// concatenation before the others. For devices and dtypes with packed layouts.
+/// Copies x to the channels (dimension 1) of y from `first` on. For concatenation. For devices and
+/// dtypes with packed layouts.
 extern Kernel<void(const Tensor& x, int64_t first, Tensor& y)> put_channels;
 
-/// Copies x to y, which is not empty, and its adjoint: adds the elements of dy to those of dx that
-/// they come from. Where a device has no such kernels, the op selects indices along one dimension
-/// after another.
+/// Copies x to y, which is not empty. The adjoint adds the elements of dy to the elements of dx
+/// that they were copied from. On devices without these kernels, the op selects indices along one
+/// dimension after another.
 extern Kernel<void(const Tensor& x, const PadSources& from, Tensor& y)> pad_from;
 extern Kernel<void(const Tensor& dy, const PadSources& from, Tensor& dx)> pad_from_backward;
 

@@ -12,7 +12,7 @@ namespace tapegrad::kernels {
 /// y = value where x <= threshold, else x.
 extern Kernel<void(const Tensor& x, double threshold, double value, Tensor& y)> threshold;
 extern Kernel<void(const Tensor&x, double lambd, Tensor&y)> hardshrink, softshrink;
-/// dx = 0 where |x| <= lambd, else dy: the gradient of both.
+/// Gradient of softshrink and hardshrink: dx = 0 where |x| <= lambd, else dy.
 extern Kernel<void(const Tensor& dy, const Tensor& x, double lambd, Tensor& dx)> shrink_backward;
 extern Kernel<void(const Tensor& x, double alpha, Tensor& y)> celu;
 extern Kernel<void(const Tensor& dy, const Tensor& x, double alpha, Tensor& dx)> celu_backward;
@@ -21,7 +21,7 @@ extern Binary prelu;
 /// dx = dy where x > 0, else weight * dy.
 extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, Tensor& dx)>
     prelu_backward;
-/// The gradient of weight before it is summed: 0 where x > 0, else x * dy.
+/// Gradient of weight before the summation: 0 where x > 0, else x * dy.
 extern Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dweight)> prelu_backward_weight;
 /// y = a * sigmoid(gate)
 extern Binary glu;
@@ -43,7 +43,7 @@ extern Kernel<void(const Tensor& dy, const Tensor& d, double bound, double scale
 extern Unary exp2, frac;
 extern Unary logical_not, signbit;  // y is bool
 extern Unary cube;
-/// |a| with the sign of b.
+/// y = |a| with the sign of b.
 extern Binary copysign;
 extern Binary logaddexp2, heaviside;
 /// y = log(x / (1 - x)), dx = dy / (x * (1 - x))

@@ -27,7 +27,7 @@ inline std::string named(std::string_view name, std::string_view arguments) {
   return std::string(name) + std::string(arguments);
 }
 
-/// size1d, size2d or size3d.
+/// Type of size1d, size2d and size3d, which read an attribute.
 template <typename Size>
 using SizeOf = Size (*)(const Arguments&, std::string_view);
 

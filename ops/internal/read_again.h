@@ -8,14 +8,14 @@
 
 namespace tapegrad::detail {
 
-/// A tensor and the version of its storage. Unlike SavedInput it is a member of an op, which has
-/// checked the values, and it may be a converted copy of the input.
+/// A tensor and the version of its storage. In contrast to SavedInput, ReadAgain is a member of an
+/// op that has checked the values, and may be a converted copy of the input.
 struct ReadAgain {
   ReadAgain() = default;
   ReadAgain(const Tensor& x) : tensor(x), version(x ? x.storage().version() : 0) {}
   explicit operator bool() const { return bool(tensor); }
 
-  /// Throws AutogradError if the values were written since.
+  /// Throws AutogradError if the values were written since they were saved.
   const Tensor& value(std::string_view op) const {
     if (tensor && tensor.storage().version() != version) [[unlikely]]
       fail<AutogradError>(op, ": ", tensor.dtype(), ' ', tensor.shape(),

@@ -1,4 +1,4 @@
-// Reductions in one pass, where a device has them. The ops compose other kernels elsewhere.
+// Reductions in one pass. On devices without these kernels, the ops compose other kernels.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
@@ -7,9 +7,9 @@ namespace tapegrad::kernels {
 
 // y has x's rank, with size 1 in reduced dimensions.
 
-/// The sum of the elements that are not NaN.
+/// Computes the sum of the elements that are not NaN.
 extern Kernel<void(const Tensor& x, Tensor& y)> nansum;
-/// The number of elements that are not 0; y is int64.
+/// Computes the number of elements that are not 0. y is int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> count_nonzero;
 
 }  // namespace tapegrad::kernels

@@ -1,5 +1,5 @@
-// Running extremes with their values, where a device has this kernel; other devices gather the
-// values at the indices of kernels::running_extreme.
+// Running extremes with their values. On devices without this kernel, the op gathers the values at
+// the indices computed by kernels::running_extreme.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"

@@ -14,7 +14,7 @@ inline ValuesIndices without_dimension(const ValuesIndices& y) {
   return {reshape(y.values, {}), reshape(y.indices, {})};
 }
 
-/// Returns run(x as a vector of one element), with rank 0 again.
+/// Returns run(x as a vector of one element), converted back to rank 0.
 template <typename Run>
 [[gnu::noinline]] auto as_vector(const Variable& x, Where where, const Run& run) {
   const CallLine line(where);

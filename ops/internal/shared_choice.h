@@ -10,8 +10,8 @@
 
 namespace tapegrad::detail {
 
-/// Returns `chosen`, an element of x. The elements that equal it share its gradient, as in PyTorch;
-/// for a NaN, these are all NaNs.
+/// Returns `chosen`, an element of x. All elements equal to it share its gradient, as in PyTorch;
+/// if it is NaN, all NaNs share the gradient.
 struct SharedChoice {
   static constexpr std::string_view kName = "median";
   Tensor chosen;

@@ -1,4 +1,4 @@
-// Signs of sketches (ops/sketch.h). tools/torch_ledger.py repeats them in Python.
+// Signs of sketches (ops/sketch.h). tools/torch_ledger.py has a Python copy of these functions.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ inline ValuesIndices without_batch(const ValuesIndices& y) {
   return {squeeze(y.values, 0), squeeze(y.indices, 0)};
 }
 
-/// Returns run(x as a batch of one), less the batch dimension.
+/// Returns run(x as a batch of one) without the batch dimension.
 template <typename Run>
 [[gnu::noinline]] auto as_batch(const Variable& x, Where where, const Run& run) {
   const CallLine line(where);

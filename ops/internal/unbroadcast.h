@@ -1,5 +1,5 @@
-// Unbroadcast: for ops whose operands broadcast. Sums gradients of the result down to the operands'
-// shapes.
+// Unbroadcast: member of ops whose operands broadcast. Sums gradients of the result down to the
+// operands' shapes.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace tapegrad {
 
-/// A member of an op with N inputs. Allocates memory only if an operand has neither the shape of
-/// the result nor rank 0.
+/// Member of an op with N inputs. Allocates memory only if an operand has neither the shape of the
+/// result nor rank 0.
 template <size_t N>
 class Unbroadcast {
  public:

@@ -1,4 +1,5 @@
-// Checks of values, which wait for a GPU. In a captured step on the CPU every replay makes them.
+// Checks of values, which wait for a GPU. In a captured step on the CPU, every replay makes the
+// checks.
 #pragma once
 
 #include <string>
@@ -11,7 +12,8 @@
 
 namespace tapegrad::detail {
 
-/// Calls check(x), which throws an error for a wrong value. `check` refers to no local variables.
+/// Calls check(x), which throws an error for a wrong value. `check` must not refer to local
+/// variables.
 template <typename Check>
 void check_values(const Tensor& x, const Check& check) {
   if (context.recorder != nullptr && record_check(x, check)) return;

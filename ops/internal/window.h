@@ -28,7 +28,7 @@ void require_from(std::string_view op, std::string_view what, Size2d value, int6
 /// Checks the options only; throws ArgumentError.
 void check_windows(std::string_view op, const Windows& windows);
 
-/// Along one dimension of a transposed convolution.
+/// Options of a transposed convolution along one dimension.
 struct TransposedWindows {
   int64_t kernel, stride, padding, output_padding, dilation;
 };
