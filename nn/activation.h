@@ -1,4 +1,4 @@
-// Activations as layers, for Sequential, and other layers without parameters: Flatten, Identity,
+// Activations as layers, for Sequential, and other layers without parameters: Flatten, Identity and
 // Lambda. The formulas are in ops/activation.h.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace tapegrad::nn {
 
-// `inplace` has no effect: an activation overwrites its operand whenever nothing else needs it.
+// `inplace` has no effect: an activation overwrites its operand if nothing else needs the operand.
 
 struct InplaceOptions {
   ByName by_name = {};
@@ -127,7 +127,8 @@ struct Softmin final : Function<Softmin, softmin, int> {
   explicit Softmin(DimOptions options);
 };
 
-/// max(x, 0) + weight * min(x, 0), with one learned slope, or one learned slope per channel.
+/// Computes max(x, 0) + weight * min(x, 0), with one learned slope, or one learned slope per
+/// channel.
 struct PReLU final : Model<PReLU> {
   Parameter weight;  // [num_parameters]
   explicit PReLU(int64_t num_parameters = 1, double init = 0.25);
@@ -158,7 +159,7 @@ struct Unflatten final : Stateless<Unflatten> {
 struct Identity final : Stateless<Identity> {
   Variable forward(const Variable& x) const { return x; }
 };
-/// Makes a layer of any function: `nn::Lambda([](const Variable& x) { return 2 * x; })`.
+/// Layer that calls a function: `nn::Lambda([](const Variable& x) { return 2 * x; })`.
 struct Lambda final : Stateless<Lambda> {
   std::function<Variable(const Variable&)> function;
   explicit Lambda(std::function<Variable(const Variable&)> function);

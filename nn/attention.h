@@ -18,12 +18,12 @@ struct MultiheadAttentionOptions {
   int64_t num_heads = 0;  // must divide embed_dim; required
   double dropout = 0.0;   // of the attention weights, in training
   bool bias = true;
-  int64_t kdim = 0, vdim = 0;  // features of keys and of values; 0: embed_dim
+  int64_t kdim = 0, vdim = 0;  // features of keys and of values; 0 means embed_dim
   bool batch_first = false;    // [batch, length, features] instead of [length, batch, features]
 };
 
-/// Masks that exclude keys. A bool mask is true where a key does NOT take part (like PyTorch's
-/// layer, unlike PyTorch's function). A float mask is added to the scores.
+/// Masks that exclude keys. A bool mask is true where a key does NOT take part, as in PyTorch's
+/// layer; PyTorch's function has the opposite meaning. A float mask is added to the scores.
 struct AttentionMasks {
   Variable attn_mask = {};  // [batch * heads, queries, keys], or broadcasts to [batch, heads,
                             // queries, keys]
@@ -32,7 +32,7 @@ struct AttentionMasks {
   bool need_weights = true;        // no effect: weights are computed on request
 };
 
-/// Masks by PyTorch's names in encoders: encoder(x, {.src_key_padding_mask = ids == 0}).
+/// Masks under the names of PyTorch's encoders: encoder(x, {.src_key_padding_mask = ids == 0}).
 struct EncoderMasks {
   Variable mask = {}, src_mask = {};
   Variable src_key_padding_mask = {};
@@ -54,8 +54,8 @@ class AttentionOutput : public Variable {
         key_(std::move(key)),
         options_(std::move(options)) {}
 
-  /// The weights before dropout, averaged over the heads: [batch, queries, keys]. Not averaged:
-  /// [batch, heads, queries, keys]. Unbatched: without the first dimension.
+  /// Returns the attention weights before dropout, averaged over the heads: [batch, queries, keys];
+  /// if not `average`, [batch, heads, queries, keys]. Unbatched results lack the first dimension.
   Variable weights(bool average = true) const;
 
  private:
@@ -80,7 +80,7 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
   explicit MultiheadAttention(MultiheadAttentionOptions options);
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout = 0.0,
                      Where where = Where::current());
-  /// MultiheadAttention(64, 4, {.batch_first = true}): both sizes, and options by name.
+  /// Takes both sizes, and options by name: MultiheadAttention(64, 4, {.batch_first = true}).
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, MultiheadAttentionOptions options);
 
   void members(Members& m) override {
@@ -90,19 +90,20 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
   }
   AttentionOutput forward(const Variable& query, const Variable& key, const Variable& value,
                           const AttentionMasks& masks = {}) const;
-  /// PyTorch's arguments by position. need_weights has no effect: weights are computed on request.
+  /// Overload with PyTorch's arguments by position. need_weights has no effect: weights are
+  /// computed on request.
   AttentionOutput forward(const Variable& query, const Variable& key, const Variable& value,
                           const Variable& key_padding_mask, bool need_weights = true,
                           const Variable& attn_mask = {}) const;
   std::string options() const override;
   using Model::operator();
-  /// For masks in braces: attention(q, k, v, {.key_padding_mask = mask}).
+  /// Overload for masks in braces: attention(q, k, v, {.key_padding_mask = mask}).
   AttentionOutput operator()(const Variable& query, const Variable& key, const Variable& value,
                              const AttentionMasks& masks) const;
 
   Parameter in_proj_weight;  // rows for query, key and value, concatenated
   Parameter q_proj_weight, k_proj_weight,
-      v_proj_weight;       // instead, if kdim or vdim is not embed_dim
+      v_proj_weight;       // in place of in_proj_weight if kdim or vdim is not embed_dim
   Parameter in_proj_bias;  // for query, key and value, concatenated
   Linear out_proj;
 
@@ -126,8 +127,8 @@ struct TransformerEncoderLayerOptions {
   bool batch_first = false;
   bool norm_first = false;  // normalise the input of each part instead of its output
 };
-/// x = norm1(x + attention(x)), then x = norm2(x + linear2(activation(linear1(x)))), with dropout
-/// after each part.
+/// Computes x = norm1(x + attention(x)), then x = norm2(x + linear2(activation(linear1(x)))), with
+/// dropout after each part.
 class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
  public:
   static constexpr std::string_view kName = "TransformerEncoderLayer";
@@ -136,7 +137,7 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   explicit TransformerEncoderLayer(TransformerEncoderLayerOptions options);
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
                           double dropout = 0.1);
-  /// TransformerEncoderLayer(64, 4, {.norm_first = true}): both sizes, and options by name.
+  /// Takes both sizes, and options by name: TransformerEncoderLayer(64, 4, {.norm_first = true}).
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, TransformerEncoderLayerOptions options);
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward,
                           TransformerEncoderLayerOptions options)
@@ -153,13 +154,13 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   }
   Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }
   Variable forward(const Variable& x, const AttentionMasks& masks) const;
-  /// PyTorch's arguments by position.
+  /// Overload with PyTorch's arguments by position.
   Variable forward(const Variable& x, const Variable& attn_mask,
                    const Variable& key_padding_mask = {}) const {
     return forward(x, AttentionMasks{attn_mask, key_padding_mask});
   }
   using Model::operator();
-  /// Also for masks in braces.
+  /// Overload for masks in braces.
   Variable operator()(const Variable& x, const AttentionMasks& masks,
                       Where where = Where::current()) const;
   Variable operator()(const Variable& x, const EncoderMasks& masks,
@@ -178,7 +179,7 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   TransformerEncoderLayerOptions options_;
 };
 
-/// A stack of clones of one layer, and a norm of the result if one is given.
+/// A stack of clones of one layer, optionally followed by a norm.
 class TransformerEncoder final : public Model<TransformerEncoder> {
  public:
   static constexpr std::string_view kName = "TransformerEncoder";
@@ -190,13 +191,13 @@ class TransformerEncoder final : public Model<TransformerEncoder> {
   void members(Members& m) override { m("layers", layers)("norm", norm); }
   Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }
   Variable forward(const Variable& x, const AttentionMasks& masks) const;
-  /// PyTorch's arguments by position.
+  /// Overload with PyTorch's arguments by position.
   Variable forward(const Variable& x, const Variable& attn_mask,
                    const Variable& key_padding_mask = {}) const {
     return forward(x, AttentionMasks{attn_mask, key_padding_mask});
   }
   using Model::operator();
-  /// Also for masks in braces.
+  /// Overload for masks in braces.
   Variable operator()(const Variable& x, const AttentionMasks& masks,
                       Where where = Where::current()) const;
   Variable operator()(const Variable& x, const EncoderMasks& masks,
@@ -216,7 +217,7 @@ struct std::tuple_element<I, tapegrad::nn::AttentionOutput> {
 };
 
 namespace std {
-/// As of libtorch's tuples: std::get<0>(attention(x, x, x)).
+/// Returns part i, as from libtorch's tuples: std::get<0>(attention(x, x, x)).
 template <size_t i>
 tapegrad::Variable get(const tapegrad::nn::AttentionOutput& y) {
   return tapegrad::nn::get<i>(y);

@@ -1,4 +1,4 @@
-// Bilinear: y = x1^T W x2 + b. RReLU: a LeakyReLU of random slope.
+// Bilinear, y = x1^T W x2 + b, and RReLU, a LeakyReLU with a random slope.
 #pragma once
 
 #include "core/base/generator.h"
@@ -7,8 +7,8 @@
 
 namespace tapegrad {
 
-/// x for x >= 0, else x times a slope: drawn from [lower, upper) for each element in training, else
-/// the mean of both.
+/// Returns x for x >= 0, else x times a slope. In training the slope of each element is drawn from
+/// [lower, upper); otherwise it is the mean of both bounds.
 Variable rrelu(const Variable& x, double lower = 1.0 / 8, double upper = 1.0 / 3,
                bool training = false, RandomGenerator& generator = default_generator(),
                Where where = Where::current());
@@ -17,7 +17,8 @@ Variable rrelu(const Variable& x, double lower = 1.0 / 8, double upper = 1.0 / 3
 
 namespace tapegrad::nn {
 
-/// y = x1^T W x2 + b: maps [..., in1_features] and [..., in2_features] to [..., out_features].
+/// Computes y = x1^T W x2 + b: maps [..., in1_features] and [..., in2_features] to [...,
+/// out_features].
 class Bilinear final : public Model<Bilinear> {
  public:
   static constexpr std::string_view kName = "Bilinear";

@@ -1,5 +1,5 @@
-// LayerBuilder: builds a network from letters; each layer's input size is taken from the layer
-// before.
+// LayerBuilder: builds a network from letters. The input size of each layer is taken from the
+// previous layer.
 //
 //   nn::LayerBuilder net({1, 28, 28});
 //   net.add('c', {.out = 10, .kernel_size = 3, .padding = 1});    // convolution
@@ -9,8 +9,8 @@
 //   net[-1].out_shape();                                          // [10]
 //   cross_entropy(net.model()(x), labels);                        // softmax and error in one
 //
-// Each layer is one entry of model(), and can therefore be a parameter group of its own: `{.params
-// = net[0].parameters(), .lr = 0.1}`.
+// Each layer is one entry of model(), and can therefore be a separate parameter group: `{.params =
+// net[0].parameters(), .lr = 0.1}`.
 #pragma once
 
 #include "nn/activation.h"
@@ -22,11 +22,11 @@ namespace tapegrad::nn {
 
 struct LayerOptions {
   int64_t out = 0;                           // channels (c) or features (m, o); required for these
-  Size2d kernel_size = 0;                    // of c and p; required for these
-  Size2d stride = 0;                         // 0: the default, 1 for c and kernel_size for p
-  Size2d padding = 0;                        // of c and p
-  std::optional<AnyModule> activation = {};  // of c and m; ReLU by default
-  double weight_range = 0.05;                // weights uniform in +-weight_range, biases 0
+  Size2d kernel_size = 0;                    // for c and p; required for these
+  Size2d stride = 0;                         // 0 means the default: 1 for c, kernel_size for p
+  Size2d padding = 0;                        // for c and p
+  std::optional<AnyModule> activation = {};  // for c and m; ReLU by default
+  double weight_range = 0.05;                // weights are uniform in +-weight_range, biases 0
 };
 
 class LayerBuilder {
@@ -34,9 +34,9 @@ class LayerBuilder {
   /// Shape of an example, without the batch dimension. An image [h, w] has one channel.
   explicit LayerBuilder(const Shape& input_shape) : input_shape_(input_shape) {}
 
-  /// Adds a layer. c: convolution and activation; p: max pooling; m: dense and activation; o:
-  /// dense. Images are flattened before the first dense layer. Throws ArgumentError for another
-  /// letter.
+  /// Adds a layer: c for convolution and activation, p for max pooling, m for dense and activation,
+  /// o for dense. Images are flattened before the first dense layer. Throws ArgumentError for
+  /// another letter.
   LayerBuilder& add(char kind, LayerOptions options);
 
   /// Returns a layer; a negative index counts from the end.

@@ -5,7 +5,8 @@
 
 namespace tapegrad::distributions {
 
-/// Density 1 / (pi scale (1 + ((x - loc) / scale)^2)). mean() and variance() are NaN and inf.
+/// Distribution with density 1 / (pi scale (1 + ((x - loc) / scale)^2)). mean() and variance() are
+/// NaN and inf.
 class Cauchy final : public Distribution {
  public:
   Cauchy(const Parameter& loc, const Parameter& scale);
@@ -21,7 +22,7 @@ class Cauchy final : public Distribution {
   Variable loc, scale;
 };
 
-/// |x| of Normal(0, scale).
+/// Distribution of |x| for x from Normal(0, scale).
 class HalfNormal final : public Distribution {
  public:
   explicit HalfNormal(const Parameter& scale);
@@ -37,7 +38,7 @@ class HalfNormal final : public Distribution {
   Variable scale;
 };
 
-/// |x| of Cauchy(0, scale). mean() and variance() are inf.
+/// Distribution of |x| for x from Cauchy(0, scale). mean() and variance() are inf.
 class HalfCauchy final : public Distribution {
  public:
   explicit HalfCauchy(const Parameter& scale);
@@ -53,7 +54,7 @@ class HalfCauchy final : public Distribution {
   Variable scale;
 };
 
-/// The limit of the largest of many samples; loc - scale log(-log(u)) of a uniform u.
+/// Limit distribution of the largest of many samples; loc - scale log(-log(u)) for a uniform u.
 class Gumbel final : public Distribution {
  public:
   Gumbel(const Parameter& loc, const Parameter& scale);
@@ -69,7 +70,7 @@ class Gumbel final : public Distribution {
   Variable loc, scale;
 };
 
-/// scale (-log(u))^(1 / concentration) of a uniform u.
+/// Distribution of scale (-log(u))^(1 / concentration) for a uniform u.
 class Weibull final : public Distribution {
  public:
   Weibull(const Parameter& scale, const Parameter& concentration);
@@ -85,7 +86,7 @@ class Weibull final : public Distribution {
   Variable scale, concentration;
 };
 
-/// On [scale, inf), with density proportional to x^-(alpha + 1).
+/// Distribution on [scale, inf) with density proportional to x^-(alpha + 1).
 class Pareto final : public Distribution {
  public:
   Pareto(const Parameter& scale, const Parameter& alpha);
@@ -101,7 +102,7 @@ class Pareto final : public Distribution {
   Variable scale, alpha;
 };
 
-/// loc + scale z / sqrt(c / df) of a normal z and a Chi2(df) c.
+/// Distribution of loc + scale z / sqrt(c / df) for a normal z and a Chi2(df) c.
 class StudentT final : public Distribution {
  public:
   explicit StudentT(const Parameter& df, const Parameter& loc = 0.0, const Parameter& scale = 1.0);
@@ -115,7 +116,7 @@ class StudentT final : public Distribution {
   Variable df, loc, scale;
 };
 
-/// The sum of the squares of df normal numbers: Gamma(df / 2, 1 / 2).
+/// Distribution of the sum of the squares of df normal numbers: Gamma(df / 2, 1 / 2).
 class Chi2 final : public Distribution {
  public:
   explicit Chi2(const Parameter& df);
@@ -130,9 +131,9 @@ class Chi2 final : public Distribution {
   Variable df;
 };
 
-/// Angles, in radians, with the density exp(concentration cos(x - loc)) / (2 pi I0(concentration)).
-/// mean() and variance() are circular: loc, and 1 - I1 / I0. Samples are in [-pi, pi) and have no
-/// gradient.
+/// Distribution of angles, in radians, with the density exp(concentration cos(x - loc)) / (2 pi
+/// I0(concentration)). mean() and variance() are circular: loc, and 1 - I1 / I0. Samples are in
+/// [-pi, pi) and have no gradient.
 class VonMises final : public Distribution {
  public:
   VonMises(const Parameter& loc, const Parameter& concentration);

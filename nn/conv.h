@@ -14,7 +14,7 @@
 namespace tapegrad::nn {
 
 namespace detail {
-/// The options of Conv2d(1, 32, 3, {.padding = 1}).
+/// Returns the options of a call like Conv2d(1, 32, 3, {.padding = 1}).
 template <typename Options, typename Size>
 Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, Size kernel_size) {
   options.in_channels = in_channels;
@@ -22,7 +22,7 @@ Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, S
   options.kernel_size = kernel_size;
   return options;
 }
-/// The options of Conv2d(1, 32, 4, 2, 1, {.bias = false}).
+/// Returns the options of a call like Conv2d(1, 32, 4, 2, 1, {.bias = false}).
 template <typename Options, typename Size, typename Padding>
 Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, Size kernel_size,
                    Size stride, Padding padding) {
@@ -32,7 +32,7 @@ Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, S
 }
 }  // namespace detail
 
-/// What a convolution sees beyond the edges of its input.
+/// Values beyond the edges of the input of a convolution.
 enum class PaddingMode { kZeros, kReflect, kReplicate, kCircular };
 constexpr auto choice_names(PaddingMode) {
   return std::to_array<ChoiceName<PaddingMode>>({{"zeros", PaddingMode::kZeros},
@@ -70,8 +70,8 @@ class Conv : public Model<Self, Weighted> {
   /// Allocates the weight when x is the first input.
   void infer_weight(const Variable& x) const;
   tapegrad::ConvOptions<Size> op_options() const;
-  /// Pads with what the convolution itself cannot: values, or one row of zeros on one side, for
-  /// "same" and a kernel of even size.
+  /// Applies padding that the convolution itself cannot: other values than zero, or one row of
+  /// zeros on one side, for "same" and a kernel of even size.
   Variable padded(const Variable& x) const;
 
  private:
@@ -117,7 +117,7 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
          tapegrad::Padding<Size2d> padding = 0, Size2d dilation = 1, int64_t groups = 1,
          bool bias = true, Where where = Where::current());
   using Conv::forward;
-  /// Returns the epilogue of forward(x), by one kernel.
+  /// Returns the epilogue of forward(x), computed by one kernel.
   Variable forward(const Variable& x, Epilogue epilogue, Where where = Where::current()) const;
 };
 class Conv3d final : public Conv<Conv3d, Size3d> {
@@ -225,11 +225,11 @@ class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
                   bool bias = true, Size3d dilation = 1, Where where = Where::current());
 };
 
-/// The size in each dimension, for printing.
+/// Returns the size in each dimension, for printing.
 inline std::vector<int64_t> numbers(int64_t size) { return {size}; }
 inline std::vector<int64_t> numbers(Size2d size) { return {size.height, size.width}; }
 inline std::vector<int64_t> numbers(Size3d size) { return {size.depth, size.height, size.width}; }
-/// Formats "kernel_size=3, stride=2, padding=1" without the options that have their default.
+/// Formats "kernel_size=3, stride=2, padding=1" without options that have their default.
 std::string pool_options(const std::vector<int64_t>& kernel_size,
                          const std::vector<int64_t>& stride, const std::vector<int64_t>& padding);
 std::string output_size_option(const std::vector<int64_t>& output_size);
@@ -242,7 +242,7 @@ class Pool : public Stateless<Self> {
   using Function = Variable(const Variable&, Options, Where);
   explicit Pool(Options options) : options_(options) {}
   explicit Pool(Size kernel_size) : options_{.kernel_size = kernel_size} {}
-  /// MaxPool2d(3, {.stride = 2}): the size of a window, and options by name.
+  /// Takes the size of a window, and options by name: MaxPool2d(3, {.stride = 2}).
   Pool(Size kernel_size, Options options) : options_(options) {
     options_.kernel_size = kernel_size;
   }
@@ -266,7 +266,7 @@ struct MaxPool1d final : Pool<MaxPool1d, MaxPool1dOptions> {
   static constexpr std::string_view kName = "MaxPool1d";
   static constexpr Function* pool = max_pool1d;
   using Pool::Pool;
-  /// Also returns the positions of the maxima, for MaxUnpool1d.
+  /// Returns the maxima and their positions, for MaxUnpool1d.
   ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
     return max_pool1d_with_indices(x, options_, where);
   }
@@ -275,11 +275,11 @@ struct MaxPool2d final : Pool<MaxPool2d, MaxPool2dOptions> {
   static constexpr std::string_view kName = "MaxPool2d";
   static constexpr Function* pool = max_pool2d;
   using Pool::Pool;
-  /// Also returns the positions of the maxima, for MaxUnpool2d.
+  /// Returns the maxima and their positions, for MaxUnpool2d.
   ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
     return max_pool2d_with_indices(x, options_, where);
   }
-  /// Whether a window, which may have gaps, may lie in the padding alone; its result is -inf.
+  /// Whether a window, which may have gaps, may be entirely in the padding. Its result is -inf.
   bool has_windows_of_padding() const {
     const auto& [padding, dilation] = std::tie(options_.padding, options_.dilation);
     return (padding.height > 0 && dilation.height > 1) || (padding.width > 0 && dilation.width > 1);
@@ -289,7 +289,7 @@ struct MaxPool3d final : Pool<MaxPool3d, MaxPool3dOptions> {
   static constexpr std::string_view kName = "MaxPool3d";
   static constexpr Function* pool = max_pool3d;
   using Pool::Pool;
-  /// Also returns the positions of the maxima, for MaxUnpool3d.
+  /// Returns the maxima and their positions, for MaxUnpool3d.
   ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
     return max_pool3d_with_indices(x, options_, where);
   }
@@ -310,7 +310,7 @@ struct AvgPool3d final : Pool<AvgPool3d, AvgPool3dOptions> {
   using Pool::Pool;
 };
 
-/// (sum of x^p)^(1/p) over each window.
+/// Computes (sum of x^p)^(1/p) over each window.
 template <typename Self, typename Size>
 class LPPool : public Stateless<Self> {
  public:
@@ -374,7 +374,7 @@ struct MaxUnpool3d final : MaxUnpool<MaxUnpool3d, Size3d> {
   using MaxUnpool::MaxUnpool;
 };
 
-/// Pooling to a given output size.
+/// Base of layers that pool to a given output size.
 template <typename Self, typename Size>
 class AdaptivePool : public Stateless<Self> {
  public:

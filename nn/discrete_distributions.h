@@ -5,7 +5,7 @@
 
 namespace tapegrad::distributions {
 
-/// Counts of events that happen at a rate. entropy() throws ArgumentError.
+/// Distribution of the number of events that happen at a rate. entropy() throws ArgumentError.
 class Poisson final : public Distribution {
  public:
   explicit Poisson(const Parameter& rate);
@@ -20,7 +20,7 @@ class Poisson final : public Distribution {
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
 };
 
-/// The number of failures before the first success of probability probs.
+/// Distribution of the number of failures before the first success, which has probability probs.
 class Geometric final : public Distribution {
  public:
   explicit Geometric(const Parameter& p) : Geometric(Odds{p, {}, p.where()}) {}
@@ -37,8 +37,8 @@ class Geometric final : public Distribution {
   bool has_logits_;  // probs may be rounded to 1
 };
 
-/// The number of successes in total_count trials of probability probs. entropy() sums over all
-/// total_count + 1 values.
+/// Distribution of the number of successes in total_count trials of probability probs. entropy()
+/// sums over all total_count + 1 values.
 class Binomial final : public Distribution {
  public:
   Binomial(int64_t count, const Parameter& p) : Binomial(count, Odds{p, {}, p.where()}) {}
@@ -56,7 +56,7 @@ class Binomial final : public Distribution {
   bool has_logits_;  // probs may be rounded to 0 or 1
 };
 
-/// Categorical whose samples are rows of 0 with a single 1.
+/// Categorical whose samples are rows of zeros with a single 1.
 class OneHotCategorical final : public Distribution {
  public:
   explicit OneHotCategorical(const Variable& p, Where where = Where::current())
@@ -75,8 +75,9 @@ class OneHotCategorical final : public Distribution {
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
 };
 
-/// Rows of positive numbers that sum to 1, close to one-hot at a low temperature, with a gradient
-/// (Jang et al. 2016; Maddison et al. 2016). mean(), variance() and entropy() throw ArgumentError.
+/// Distribution of rows of positive numbers that sum to 1 and are close to one-hot at a low
+/// temperature, with a gradient (Jang et al. 2016; Maddison et al. 2016). mean(), variance() and
+/// entropy() throw ArgumentError.
 class RelaxedOneHotCategorical final : public Distribution {
  public:
   RelaxedOneHotCategorical(double heat, const Variable& p, Where where = Where::current())

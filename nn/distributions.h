@@ -22,27 +22,27 @@ class Distribution {
  public:
   virtual ~Distribution() = default;
 
-  /// Log of the density, or of the probability, at a value that broadcasts to the batch: -inf at a
-  /// value that cannot occur, NaN at NaN.
+  /// Returns the log of the density, or of the probability, at a value that broadcasts to the
+  /// batch: -inf at a value that cannot occur, NaN at NaN.
   virtual Variable log_prob(const Variable& value) const = 0;
   virtual Variable entropy() const = 0;
   virtual Variable mean() const = 0;
   virtual Variable variance() const = 0;
   Variable stddev() const;
-  /// The probability of values up to `value`, 0 below all values, and its inverse, NaN outside of
-  /// [0, 1]. Throw ArgumentError where there is no formula.
+  /// Return the probability of values up to `value`, and its inverse. cdf() is 0 below all values;
+  /// icdf() is NaN outside of [0, 1]. Throw ArgumentError if there is no formula.
   virtual Variable cdf(const Variable& value) const;
   virtual Variable icdf(const Variable& probability) const;
   /// Number of dimensions of one value: 0 for numbers, 1 for vectors.
   virtual int event_rank() const { return 0; }
-  /// The shape of the batch of distributions, and of one value.
+  /// Return the shape of the batch of distributions, and of one value.
   Shape batch_shape() const;
   Shape event_shape() const;
-  /// Random values of shape [sample_shape, batch, event] without a gradient.
+  /// Returns random values of shape [sample_shape, batch, event] without a gradient.
   Variable sample(const Shape& sample_shape = {},
                   RandomGenerator& generator = default_generator()) const;
-  /// Random values through which gradients flow to the parameters. Throws ArgumentError for a
-  /// distribution of integers; use log_prob(sample()) there. Beta and Dirichlet compute the
+  /// Returns random values through which gradients flow to the parameters. Throws ArgumentError for
+  /// a distribution of integers; use log_prob(sample()) for these. Beta and Dirichlet compute the
   /// gradient by implicit differentiation (Figurnov et al. 2018).
   virtual Variable rsample(const Shape& sample_shape = {},
                            RandomGenerator& generator = default_generator()) const;
@@ -50,10 +50,10 @@ class Distribution {
   friend class TransformedDistribution;
 
  protected:
-  /// The kind is a string literal.
+  /// `kind` must be a string literal.
   explicit Distribution(std::string_view kind) : kind_(kind) {}
   std::string_view kind() const { return kind_; }
-  /// The shape of a single sample: [batch, event].
+  /// Returns the shape of a single sample: [batch, event].
   virtual Shape value_shape() const;
   /// Draws a sample. Called without recording. Calls rsample() unless overridden.
   virtual Variable draw(const Shape& sample_shape, RandomGenerator& generator) const {
@@ -70,7 +70,7 @@ class Parameter {
   Parameter(const Variable& value, Where where = Where::current()) : value_(value), where_(where) {}
   Parameter(double value, Where where = Where::current());
   operator const Variable&() const { return value_; }
-  /// Line of the program that names the value, for errors of the distribution.
+  /// Returns the line of the program that passed the value, for errors of the distribution.
   Where where() const { return where_; }
 
  private:
@@ -78,15 +78,15 @@ class Parameter {
   Where where_;
 };
 
-/// Probabilities, or their logarithms up to a constant (for Bernoulli the logits log p - log(1 -
-/// p)). Exactly one is given.
+/// Probabilities, or their logarithms up to a constant (for Bernoulli: the logits log p - log(1 -
+/// p)). Exactly one of the two must be set.
 struct Odds {
   Variable probs = {};
   Variable logits = {};
   Where where = Where::current();  // line of the call, for errors
 };
 
-/// Throws ArgumentError unless scale > 0.
+/// Normal distribution. Throws ArgumentError unless scale > 0.
 class Normal final : public Distribution {
  public:
   Normal(const Parameter& loc, const Parameter& scale);
@@ -102,7 +102,7 @@ class Normal final : public Distribution {
   Variable loc, scale;
 };
 
-/// On [low, high). Throws ArgumentError unless low < high.
+/// Uniform distribution on [low, high). Throws ArgumentError unless low < high.
 class Uniform final : public Distribution {
  public:
   Uniform(const Parameter& low, const Parameter& high);
@@ -118,7 +118,7 @@ class Uniform final : public Distribution {
   Variable low, high;
 };
 
-/// 1 with probability probs, else 0.
+/// Distribution of 1 with probability probs, and 0 otherwise.
 class Bernoulli final : public Distribution {
  public:
   explicit Bernoulli(const Parameter& p) : Bernoulli(Odds{p, {}, p.where()}) {}
@@ -134,7 +134,8 @@ class Bernoulli final : public Distribution {
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
 };
 
-/// Class ids (int64) with probabilities along the last dimension, which are divided by their sum.
+/// Distribution of class ids (int64). The probabilities along the last dimension are divided by
+/// their sum.
 class Categorical final : public Distribution {
  public:
   explicit Categorical(const Variable& p, Where where = Where::current())
@@ -142,7 +143,7 @@ class Categorical final : public Distribution {
   explicit Categorical(const Odds& odds);
   Variable log_prob(const Variable& ids) const override;
   Variable entropy() const override;
-  Variable mean() const override;      // NaN, since ids are no quantities
+  Variable mean() const override;      // NaN, because ids have no mean
   Variable variance() const override;  // NaN
 
   Variable probs, logits;  // normalised
@@ -151,7 +152,7 @@ class Categorical final : public Distribution {
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
 };
 
-/// Counts of the classes in total_count draws of a Categorical.
+/// Distribution of the counts of the classes in total_count draws of a Categorical.
 class Multinomial final : public Distribution {
  public:
   Multinomial(int64_t count, const Variable& probs, Where where = Where::current())
@@ -170,7 +171,8 @@ class Multinomial final : public Distribution {
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
 };
 
-/// On the simplex: vectors along the last dimension whose elements are positive and sum to 1.
+/// Distribution on the simplex: vectors along the last dimension whose elements are positive and
+/// sum to 1.
 class Dirichlet final : public Distribution {
  public:
   explicit Dirichlet(const Variable& concentration, Where where = Where::current());
@@ -186,7 +188,8 @@ class Dirichlet final : public Distribution {
   Variable concentration;
 };
 
-/// On (0, 1), with density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1).
+/// Distribution on (0, 1) with density proportional to x^(concentration1 - 1) (1 -
+/// x)^(concentration0 - 1).
 class Beta final : public Distribution {
  public:
   Beta(const Parameter& concentration1, const Parameter& concentration0);
@@ -204,19 +207,19 @@ class Beta final : public Distribution {
   Dirichlet dirichlet_;
 };
 
-/// Vectors [..., d] with a covariance matrix [..., d, d]. Throws LinAlgError unless it is positive
-/// definite, ShapeError if the sizes do not fit.
+/// Distribution of vectors [..., d] with a covariance matrix [..., d, d]. Throws LinAlgError unless
+/// the matrix is positive definite, and ShapeError if the sizes do not match.
 class MultivariateNormal final : public Distribution {
  public:
   MultivariateNormal(const Variable& loc, const Variable& covariance,
                      Where where = Where::current());
-  /// One of the matrices: `MultivariateNormal(loc, {.scale_tril = L})`.
+  /// Exactly one of the matrices must be set: `MultivariateNormal(loc, {.scale_tril = L})`.
   struct Options {
     ByName by_name = {};
     Variable covariance_matrix = {}, precision_matrix = {}, scale_tril = {};
   };
   MultivariateNormal(const Variable& loc, const Options& options);
-  /// With the lower Cholesky factor of the covariance.
+  /// Makes the distribution from the lower Cholesky factor of the covariance.
   static MultivariateNormal with_scale_tril(const Variable& loc, const Variable& scale_tril,
                                             Where where = Where::current());
   Variable log_prob(const Variable& value) const override;
@@ -236,7 +239,7 @@ class MultivariateNormal final : public Distribution {
   Variable half_log_det() const;
 };
 
-/// On [0, inf), with mean 1 / rate.
+/// Distribution on [0, inf) with mean 1 / rate.
 class Exponential final : public Distribution {
  public:
   explicit Exponential(const Parameter& rate);
@@ -252,7 +255,7 @@ class Exponential final : public Distribution {
   Variable rate;
 };
 
-/// Density exp(-|x - loc| / scale) / (2 scale).
+/// Distribution with density exp(-|x - loc| / scale) / (2 scale).
 class Laplace final : public Distribution {
  public:
   Laplace(const Parameter& loc, const Parameter& scale);
@@ -268,7 +271,7 @@ class Laplace final : public Distribution {
   Variable loc, scale;
 };
 
-/// Of positive numbers whose logarithm is Normal(loc, scale).
+/// Distribution of positive numbers whose logarithm is Normal(loc, scale).
 class LogNormal final : public Distribution {
  public:
   LogNormal(const Parameter& loc, const Parameter& scale);
@@ -287,9 +290,9 @@ class LogNormal final : public Distribution {
   Normal normal_;
 };
 
-/// On (0, inf), with density proportional to x^(concentration - 1) exp(-rate x). Samples have the
-/// gradient of Beta and Dirichlet. A second derivative of rsample() or cdf() in the concentration
-/// is an AutogradError.
+/// Distribution on (0, inf) with density proportional to x^(concentration - 1) exp(-rate x). The
+/// gradient of samples is computed as for Beta and Dirichlet. A second derivative of rsample() or
+/// cdf() with respect to the concentration throws AutogradError.
 class Gamma final : public Distribution {
  public:
   Gamma(const Parameter& concentration, const Parameter& rate);
@@ -304,8 +307,8 @@ class Gamma final : public Distribution {
   Variable concentration, rate;
 };
 
-/// The Kullback-Leibler divergence: the mean over p of log p - log q. Infinite where q excludes a
-/// value that p does not.
+/// Returns the Kullback-Leibler divergence: the mean over p of log p - log q. Infinite if q
+/// excludes a value that p does not exclude.
 Variable kl_divergence(const Normal& p, const Normal& q);
 Variable kl_divergence(const Uniform& p, const Uniform& q);
 Variable kl_divergence(const Bernoulli& p, const Bernoulli& q);

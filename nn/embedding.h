@@ -1,5 +1,4 @@
-// Embedding and EmbeddingBag look up rows of a table. Dropout and related layers apply random
-// noise.
+// Embedding and EmbeddingBag, which look up rows of a table; Dropout and related random layers.
 #pragma once
 
 #include <optional>
@@ -13,7 +12,7 @@
 namespace tapegrad::nn {
 
 namespace detail {
-/// The options of a table with its sizes.
+/// Returns the options of a table with the given sizes.
 template <typename Options>
 Options with_sizes(Options options, int64_t num_embeddings, int64_t embedding_dim) {
   options.num_embeddings = num_embeddings;
@@ -27,8 +26,8 @@ struct EmbeddingSettings {
   int64_t num_embeddings = 0;  // number of rows; required
   int64_t embedding_dim = 0;   // length of a row; required
   int64_t padding_idx = -1;    // a row that stays 0 and receives no gradient; -1 for none
-  /// A row that is looked up is first scaled, in place, so that its norm of order norm_type is at
-  /// most max_norm.
+  /// If set, each row that is looked up is first scaled, in place, so that its norm of order
+  /// norm_type is at most max_norm.
   std::optional<double> max_norm = {};
   double norm_type = 2.0;
   bool sparse = false;  // gradient as rows, for large tables (core/autograd/sparse_gradient.h)
@@ -43,10 +42,10 @@ class Embedding final : public Model<Embedding> {
   explicit Embedding(EmbeddingSettings options);
   Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1,
             Where where = Where::current());
-  /// Embedding(1000, 64, {.sparse = true}): both sizes, and options by name.
+  /// Takes both sizes, and options by name: Embedding(1000, 64, {.sparse = true}).
   Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingSettings options)
       : Embedding(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
-  /// A table with these rows, which it shares; frozen unless freeze is false.
+  /// Makes a table from rows, whose memory it shares. The table is frozen unless freeze is false.
   static Embedding from_pretrained(const Variable& rows, bool freeze = true,
                                    int64_t padding_idx = -1);
   struct PretrainedOptions {
@@ -78,7 +77,7 @@ struct EmbeddingBagOptions {
   int64_t num_embeddings = 0;  // required
   int64_t embedding_dim = 0;   // required
   Choice<BagMode> mode = BagMode::kMean;
-  bool sparse = false;  // as that of EmbeddingSettings
+  bool sparse = false;  // as in EmbeddingSettings
   bool include_last_offset = false;
   int64_t padding_idx = -1;
 };
@@ -98,7 +97,7 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
   Variable forward(const Variable& ids, Where where = Where::current()) const {
     return forward(ids, {}, {}, where);
   }
-  /// per_sample_weights has the shape of ids, and requires mode sum.
+  /// per_sample_weights has the shape of ids, and requires mode kSum.
   Variable forward(const Variable& ids, const Variable& offsets,
                    const Variable& per_sample_weights = {}, Where where = Where::current()) const;
 
@@ -113,7 +112,8 @@ struct DropoutOptions {
   double p = 0.5;
   bool inplace = false;  // has no effect
 };
-/// In training, each element is 0 with probability p, else x / (1 - p). After eval(), returns x.
+/// In training, sets each element to 0 with probability p, else to x / (1 - p). Returns x after
+/// eval().
 class Dropout final : public Stateless<Dropout> {
  public:
   static constexpr std::string_view kName = "Dropout";
@@ -145,7 +145,7 @@ class Noise : public Stateless<Self> {
   double p_;
 };
 
-/// Zeroes whole channels instead of elements.
+/// Sets whole channels to zero instead of elements.
 struct Dropout1d final : Noise<Dropout1d, dropout1d> {
   using Noise::Noise;
 };
@@ -155,7 +155,7 @@ struct Dropout2d final : Noise<Dropout2d, dropout2d> {
 struct Dropout3d final : Noise<Dropout3d, dropout3d> {
   using Noise::Noise;
 };
-/// Keeps mean and variance, for networks with SELU.
+/// Preserves mean and variance, for networks with SELU.
 struct AlphaDropout final : Noise<AlphaDropout, alpha_dropout> {
   using Noise::Noise;
 };

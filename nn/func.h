@@ -1,5 +1,5 @@
 // Functions of functions, as in torch.func and JAX: grad(f), vmap(f), value_and_grad(f), jacrev(f),
-// hessian(f). Each takes a function and returns a function.
+// hessian(f). Each of them takes a function and returns a function.
 //
 //   auto df = func::grad([](const Variable& x) { return sum(x * x); });
 //   Variable g = df(x);
@@ -22,7 +22,7 @@
 
 namespace tapegrad {
 
-/// Dimension of an argument that vmap goes along; None: the argument is the same for all calls.
+/// Dimension of an argument along which vmap() maps. None: the argument is the same for all calls.
 struct InDim {
   bool is_given = false;
   std::optional<int> dim = 0;
@@ -32,7 +32,7 @@ struct InDim {
   InDim(NewAxis) : is_given(true), dim() {}
   InDim(std::nullopt_t) : InDim(NewAxis()) {}
 };
-/// vmap(f, {None, 0}) and vmap(f, {.in_dims = {None, 0}}); default: 0 for each argument.
+/// Options of vmap(f, {None, 0}) and vmap(f, {.in_dims = {None, 0}}). Default: 0 for each argument.
 struct VmapOptions {
   InDim in_dims[8] = {};
   int out_dim = 0;
@@ -45,12 +45,12 @@ concept IsFunction = !std::derived_from<std::remove_cvref_t<F>, Variable>;
 
 namespace detail {
 
-// An argument is a Variable, a list of Variables or a map of them.
+// Functions of an argument, which is a Variable, a list of Variables or a map of them.
 Variable leaf(const Variable& x);
 std::vector<Variable> leaf(const std::vector<Variable>& xs);
 VariableMap leaf(const VariableMap& xs);
 
-/// y, without history unless an argument has one.
+/// Returns y, without history unless an argument has a history.
 Variable value_of(const Variable& y, const Variable& x);
 Variable value_of(const Variable& y, const std::vector<Variable>& xs);
 Variable value_of(const Variable& y, const VariableMap& xs);
@@ -62,7 +62,7 @@ VariableMap gradient(const Variable& y, const VariableMap& xs);
 [[noreturn]] void fail_no_variable(int index);
 void check_argument(int index, size_t count);
 
-/// The number of calls, or -1 for an argument that all calls share.
+/// Returns the number of calls, or -1 for an argument that all calls share.
 int64_t size_of(const Variable& x, InDim dim);
 int64_t size_of(const std::vector<Variable>& xs, InDim dim);
 int64_t size_of(const VariableMap& xs, InDim dim);
@@ -103,8 +103,8 @@ int64_t common_size(std::initializer_list<int64_t> sizes);
 
 }  // namespace detail
 
-/// Returns the function that returns the gradient of f in its first argument: a Variable, a
-/// std::vector of them or a VariableMap. f returns one element.
+/// Returns the function that returns the gradient of f with respect to its first argument: a
+/// Variable, a std::vector of them or a VariableMap. f returns one element.
 template <IsFunction F>
 auto grad(F f) {
   return [f]<typename X, typename... Xs>(const X& x, const Xs&... xs) mutable {
@@ -113,7 +113,7 @@ auto grad(F f) {
     return detail::gradient(f(at, xs...), at);
   };
 }
-/// Also returns the value: {gradient, value}, in the order of torch.func.
+/// Returns the function that returns {gradient, value}, in the order of torch.func.
 template <IsFunction F>
 auto grad_and_value(F f) {
   return [f]<typename X, typename... Xs>(const X& x, const Xs&... xs) mutable {
@@ -124,7 +124,8 @@ auto grad_and_value(F f) {
     return std::pair(std::move(gradient), detail::value_of(y, x));
   };
 }
-/// The same for several arguments, which are Variables, by number:
+/// Returns the function that returns the gradients with respect to several arguments, which are
+/// Variables, by number:
 ///
 ///   auto [dw, db] = func::grad(loss, {0, 1})(w, b, x);
 ///
@@ -190,7 +191,7 @@ auto vmap(F f, VmapOptions options = {}) {
     (std::index_sequence_for<decltype(xs)...>());
   };
 }
-/// vmap(f, 0, 1): the dimension of each argument, and that of the result.
+/// Overload with the dimension of each argument and that of the result by position: vmap(f, 0, 1).
 template <IsFunction F, std::integral I>
 auto vmap(F f, I in_dim, int out_dim = 0) {
   VmapOptions options{.out_dim = out_dim};
@@ -239,7 +240,7 @@ std::pair<Variable, Variable> jvp(F f, const Variable& x, const Variable& v) {
   return {both.output, both.product};
 }
 
-/// Also returns the value: {value, gradient}, in JAX's order.
+/// Returns the function that returns {value, gradient}, in JAX's order.
 template <IsFunction F>
 auto value_and_grad(F f) {
   return [f]<typename X, typename... Xs>(const X& x, const Xs&... xs) {
@@ -257,10 +258,11 @@ auto value_and_grad(F f, const int (&argnums)[N]) {
 
 using nn::functional_call;
 
-/// The parameters, and the buffers, of models with equal members, stacked along a new dimension 0:
-/// `vmap([&](const VariableMap& p, const Variable& x) { return functional_call(base, p, x); },
-/// {0, None})(params, x)`. The stacked parameters are leaves that require gradients, as in PyTorch.
-/// Throws ArgumentError for no models, and for models with other members or in different modes.
+/// Returns the parameters, and the buffers, of models with equal members, stacked along a new
+/// dimension 0: `vmap([&](const VariableMap& p, const Variable& x) { return functional_call(base,
+/// p, x); }, {0, None})(params, x)`. The stacked parameters are leaves that require gradients, as
+/// in PyTorch. Throws ArgumentError for no models, and for models with different members or in
+/// different modes.
 std::pair<VariableMap, VariableMap> stack_module_state(const std::vector<nn::Module*>& models);
 template <std::derived_from<nn::Module> M>
 std::pair<VariableMap, VariableMap> stack_module_state(std::vector<M>& models) {
@@ -271,7 +273,8 @@ std::pair<VariableMap, VariableMap> stack_module_state(std::vector<M>& models) {
 
 }  // namespace func
 
-/// grad(f)(x), vmap(f)(x), and value_and_grad(f)(x) with {value, gradient}, in JAX's order.
+/// Makes grad(f)(x), vmap(f)(x) and value_and_grad(f)(x) available. value_and_grad returns {value,
+/// gradient}, in JAX's order.
 using func::grad;
 using func::value_and_grad;
 using func::vmap;

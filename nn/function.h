@@ -14,7 +14,8 @@ namespace tapegrad::nn {
 
 namespace detail {
 
-/// A minimal std::tuple. std::tuple is slow to compile, and every user compiles forty of these.
+/// A minimal std::tuple. std::tuple is slow to compile, and every user compiles about forty
+/// instances.
 template <typename... Kept>
 struct Arguments {
   template <auto function, typename... Xs>

@@ -20,27 +20,27 @@ namespace tapegrad {
 using VariableMap = std::map<std::string, Variable>;
 
 /// Calls f for each index of dimension 0 of the arguments, without that dimension, and stacks the
-/// results. Runs f once for each index: it saves code, not time. Throws ShapeError if the sizes
+/// results. Runs f once for each index, so it saves code, not time. Throws ShapeError if the sizes
 /// differ or are 0.
 template <typename F, typename... Xs>
 Variable vmap(F f, const Variable& x, const Xs&... xs);
 
 namespace nn {
 
-/// The parameters by name, the handles themselves.
+/// Returns handles to the parameters, by name.
 VariableMap parameter_map(const Module& model);
 
 namespace utils {
-/// All values behind one another, in the order of parameters().
+/// Concatenates all values, in the order of parameters(), into a vector.
 Variable parameters_to_vector(const std::vector<Variable>& parameters);
-/// Writes the values back. Throws ShapeError for another number of values.
+/// Writes the values of a vector to the parameters. Throws ShapeError for another number of values.
 void vector_to_parameters(const Variable& vector, const std::vector<Variable>& parameters);
 }  // namespace utils
 
-/// Puts other Variables in place of a model's parameters and buffers for a scope. Members tied to
-/// one parameter are all replaced. Throws ArgumentError for a name that the model does not have, a
-/// value of another shape, and different values of tied members. The model must not be called by
-/// other threads meanwhile.
+/// Replaces a model's parameters and buffers by other Variables for a scope. Members tied to one
+/// parameter are all replaced. Throws ArgumentError for a name that the model does not have, a
+/// value of another shape, and different values of tied members. No other thread may call the model
+/// during the scope.
 class [[nodiscard]] ReplacedParameters {
  public:
   ReplacedParameters(Module& model, const VariableMap& values);
@@ -52,14 +52,14 @@ class [[nodiscard]] ReplacedParameters {
   std::vector<std::pair<Variable*, Variable>> before_;
 };
 
-/// Returns model(xs...) with these parameters. Those that are not named are the model's.
+/// Returns model(xs...) with the given parameters. Parameters that are not named are the model's.
 template <typename M, typename... Xs>
 auto functional_call(M& model, const VariableMap& parameters, const Xs&... xs) {
   const ReplacedParameters replaced(model, parameters);
   return model(xs...);
 }
 
-/// PyTorch's tuple of arguments: functional_call(model, weights, {x, mask}).
+/// Overload with PyTorch's tuple of arguments: functional_call(model, weights, {x, mask}).
 template <typename M, size_t n>
 auto functional_call(M& model, const VariableMap& parameters, const Variable (&xs)[n]) {
   return [&]<size_t... i>(std::index_sequence<i...>) {
@@ -69,8 +69,8 @@ auto functional_call(M& model, const VariableMap& parameters, const Variable (&x
 }
 
 /// Returns the gradients of loss(model(x[i]), target[i]) for each example i, stacked along
-/// dimension 0. An example keeps a batch dimension of 1. Takes a forward and a backward pass for
-/// each example, so a batch of n costs up to n steps of a batch; a model with BatchNorm must be in
+/// dimension 0. Each example has a batch dimension of 1. Takes a forward and a backward pass for
+/// each example, so a batch of n costs up to n steps of a batch. A model with BatchNorm must be in
 /// evaluation mode.
 template <typename M, typename Loss>
 VariableMap per_sample_gradients(M& model, Loss&& loss, const Variable& x, const Variable& target);

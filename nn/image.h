@@ -17,11 +17,11 @@ inline constexpr Variable (*kInterpolate)(const Variable&, InterpolateOptions,
 /// Resizes [n, c, ...] with one to three spatial dimensions, to a size or by a factor.
 struct Upsample final : Function<Upsample, detail::kInterpolate, InterpolateOptions> {
   explicit Upsample(InterpolateOptions options);
-  /// Upsample({9, 7}), Upsample(9): by PyTorch's order, the size.
+  /// Takes the size by position, as in PyTorch: Upsample({9, 7}), Upsample(9).
   template <std::convertible_to<OutputSize> S = OutputSize>
   explicit Upsample(const S& size) : Upsample(InterpolateOptions{.size = size}) {}
 };
-/// Upsample by mode "nearest", and by "bilinear" with align_corners, to a size or by a factor.
+/// Upsample with mode "nearest", and with "bilinear" and align_corners, to a size or by a factor.
 struct UpsamplingNearest2d final
     : Function<UpsamplingNearest2d, detail::kInterpolate, InterpolateOptions> {
   explicit UpsamplingNearest2d(InterpolateOptions options);
@@ -41,7 +41,7 @@ struct ChannelShuffle final : Function<ChannelShuffle, channel_shuffle, int64_t>
   explicit ChannelShuffle(int64_t groups);
 };
 
-/// im2col (patches as columns), and its adjoint Fold.
+/// Extracts patches as columns (im2col). Fold is the adjoint.
 struct Unfold final : Stateless<Unfold> {
   UnfoldOptions with;
   explicit Unfold(UnfoldOptions options);
@@ -64,8 +64,8 @@ struct Fold final : Function<Fold, static_cast<FoldOp>(fold), Size2d, UnfoldOpti
              UnfoldOptions{{}, kernel_size, options.dilation, options.padding, options.stride}) {}
 };
 
-/// Amount of padding on each side: one number for all sides, or pairs (before, after), starting
-/// with the last dimension. A negative amount crops.
+/// Amount of padding on each side: one number for all sides, or pairs (before, after) starting with
+/// the last dimension. A negative amount crops.
 struct Padding {
   std::vector<int64_t> amounts;
   Padding(int64_t all);

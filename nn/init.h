@@ -1,5 +1,5 @@
-// Initial values of parameters. Each function overwrites its argument, also that of a temporary
-// handle such as net[0].weight(), and returns it. Not recorded.
+// Initial values of parameters. Each function overwrites its argument, which may be a temporary
+// handle such as net[0].weight(), and returns it. The writes are not recorded.
 //
 // Fans are defined as in PyTorch: for a weight [out, in, k...], fan_in is in * k... and fan_out is
 // out * k....
@@ -13,7 +13,7 @@ namespace tapegrad::nn::init {
 
 enum class FanMode { kFanIn, kFanOut };
 
-// Options have names: trunc_normal_(fc.weight, {.std = 0.02}).
+// Options are given by name: trunc_normal_(fc.weight, {.std = 0.02}).
 struct UniformOptions {
   ByName by_name = {};
   double a = 0.0, b = 1.0;  // the bounds
@@ -56,8 +56,8 @@ constexpr auto choice_names(FanMode) {
       {{"fan_in", FanMode::kFanIn}, {"fan_out", FanMode::kFanOut}});
 }
 struct KaimingOptions {
-  double gain = 1.4142135623730951;  // for relu; see leaky_relu_gain
-  double a = 0;                      // slope of a leaky_relu; replaces the gain
+  double gain = 1.4142135623730951;  // for relu; see calculate_gain
+  double a = 0;                      // slope of leaky_relu; replaces the gain
   Choice<FanMode> mode = FanMode::kFanIn;
   std::string_view nonlinearity = {};  // replaces the gain by calculate_gain(nonlinearity, a)
 };
@@ -66,7 +66,8 @@ Variable kaiming_uniform_(const Variable& x, KaimingOptions options = {},
                           RandomGenerator& generator = default_generator());
 Variable kaiming_normal_(const Variable& x, KaimingOptions options = {},
                          RandomGenerator& generator = default_generator());
-/// PyTorch's arguments: a is the slope of leaky_relu; mode is "fan_in" or "fan_out".
+/// Returns the options of PyTorch's arguments: a is the slope of leaky_relu; mode is "fan_in" or
+/// "fan_out".
 KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity);
 template <typename A>
 requires std::is_arithmetic_v<A> Variable
@@ -80,41 +81,42 @@ kaiming_normal_(const Variable& x, A a, std::string_view mode = "fan_in",
                 std::string_view nonlinearity = "leaky_relu") {
   return kaiming_normal_(x, kaiming_options(double(a), mode, nonlinearity));
 }
-/// The gain of "linear", "sigmoid", "tanh", "relu", "leaky_relu" (of slope `param`) and "selu".
+/// Returns the gain of "linear", "sigmoid", "tanh", "relu", "leaky_relu" (with slope `param`) or
+/// "selu".
 double calculate_gain(std::string_view nonlinearity, double param = 0.01);
 /// Returns sqrt(2 / (1 + slope^2)).
 double leaky_relu_gain(double slope);
 
-/// gain times a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al. 2013).
-/// All dimensions after the first count as one.
+/// Sets x to gain times a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al.
+/// 2013). All dimensions after the first count as one.
 Variable orthogonal_(const Variable& x, double gain = 1.0,
                      RandomGenerator& generator = default_generator());
 Variable orthogonal_(const Variable& x, GainOptions options);
 
-/// Normal values, drawn again outside of [a, b].
+/// Sets x to normal values; values outside of [a, b] are drawn again.
 Variable trunc_normal_(const Variable& x, double mean = 0.0, double std = 1.0, double a = -2.0,
                        double b = 2.0, RandomGenerator& generator = default_generator());
 Variable trunc_normal_(const Variable& x, TruncNormalOptions options);
-/// Keeps channels as they are: in the weight [out, in, ...] of a convolution, the middle element of
-/// output i and input i is 1, in each of `groups` groups of outputs, and all others are 0.
+/// Makes a convolution preserve its channels: in the weight [out, in, ...], the middle element of
+/// output i and input i is 1 in each of `groups` groups of outputs, and all other elements are 0.
 Variable dirac_(const Variable& x, int64_t groups = 1);
-/// The identity matrix.
+/// Sets x to the identity matrix.
 Variable eye_(const Variable& x);
 
 struct Fans {
   int64_t in, out;
 };
-/// Throws ShapeError for fewer than two dimensions.
+/// Returns the fans. Throws ShapeError for fewer than two dimensions.
 Fans fans(const Shape& weight);
 
 // Initialisers of a whole layer, for Module::initialize and the options of Sequential:
 //   nn::initialize(model, nn::init::keras);
 
-/// PyTorch's default: weight and bias uniform in +-1 / sqrt(fan_in).
+/// PyTorch's default: weight and bias are uniform in +-1 / sqrt(fan_in).
 void torch(Variable& weight, Variable& bias);
-/// Keras's default: weight by xavier_uniform_, bias 0.
+/// Keras's default: the weight by xavier_uniform_, the bias 0.
 void keras(Variable& weight, Variable& bias);
-/// Weight uniform in +-range, bias 0.
+/// Returns an initialiser: the weight is uniform in +-range, the bias 0.
 Init uniform_range(double range);
 
 }  // namespace tapegrad::nn::init
@@ -122,7 +124,7 @@ Init uniform_range(double range);
 namespace tapegrad::nn {
 
 /// Initialises every layer of the model that has a weight. A layer whose sizes are not yet known is
-/// initialised when they are.
+/// initialised as soon as they are.
 void initialize(Module& model, const Init& init);
 
 }  // namespace tapegrad::nn

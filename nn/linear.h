@@ -22,11 +22,11 @@ class Linear final : public Model<Linear, Weighted> {
   explicit Linear(T) noexcept(Weighted::refuse_nullptr<T>()) {}
   Linear(int64_t in_features, int64_t out_features, bool bias = true,
          Where where = Where::current());
-  /// Linear(784, 10, {.bias = false}): both sizes, and options by name.
+  /// Takes both sizes, and options by name: Linear(784, 10, {.bias = false}).
   Linear(int64_t in_features, int64_t out_features, LinearSettings options);
 
   Variable forward(const Variable& x, Where where = Where::current()) const;
-  /// Returns the epilogue of forward(x), by one kernel.
+  /// Returns the epilogue of forward(x), computed by one kernel.
   Variable forward(const Variable& x, Epilogue epilogue, Where where = Where::current()) const;
   std::string options() const override;
   int64_t in_features() const;  // 0 while unknown

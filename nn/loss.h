@@ -43,7 +43,8 @@ struct HuberLoss final : Stateless<HuberLoss> {
 struct CrossEntropyLoss final : Stateless<CrossEntropyLoss> {
   CrossEntropyOptions with;
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});
-  /// CrossEntropyLoss(weight, {.label_smoothing = 0.1}): the weights of the classes, and options.
+  /// Takes the weights of the classes, and options by name: CrossEntropyLoss(weight,
+  /// {.label_smoothing = 0.1}).
   explicit CrossEntropyLoss(const Variable& weight, CrossEntropyOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;

@@ -1,4 +1,4 @@
-// Losses of margins, distributions and alignments as modules; nn/loss.h has the others. The
+// Losses of margins, distributions and alignments as modules; other losses are in nn/loss.h. The
 // formulas are in ops/loss.h and ops/ctc_loss.h.
 //
 //   nn::TripletMarginLoss loss({.margin = 0.2});
@@ -49,7 +49,7 @@ struct MultiLabelMarginLoss final
 struct PoissonNLLLoss final : Function2<PoissonNLLLoss, poisson_nll_loss, PoissonNllOptions> {
   explicit PoissonNLLLoss(PoissonNllOptions options = {});
 };
-/// Takes x, target and variance.
+/// forward() takes x, target and variance.
 struct GaussianNLLLoss final : Function3<GaussianNLLLoss, gaussian_nll_loss, GaussianNllOptions> {
   explicit GaussianNLLLoss(GaussianNllOptions options = {});
 };
@@ -76,7 +76,7 @@ struct CTCLoss final : Stateless<CTCLoss> {
   explicit CTCLoss(int64_t blank, Reduction reduction = Reduction::kMean,
                    bool zero_infinity = false)
       : CTCLoss(CtcLossOptions{blank, reduction, zero_infinity}) {}
-  /// With the lengths as Variables of integers.
+  /// Overload with the lengths as integer Variables.
   Variable forward(const Variable& log_probs, const Variable& targets,
                    const Variable& input_lengths, const Variable& target_lengths) const {
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, with, ModuleCall::line());

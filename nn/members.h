@@ -46,7 +46,8 @@ struct MemberVisitor {
   virtual void on_parameter(const std::string&, Variable&) {}
   virtual void on_buffer(const std::string&, Variable&) {}
 
-  /// For Module::clone(): a visitor that copies has the copies of modules behind pointers here.
+  /// Copies of the modules behind pointers, by original; filled by a visitor that copies, for
+  /// Module::clone().
   using Copies = std::map<const Module*, std::shared_ptr<Module>>;
   virtual Copies* copies() { return nullptr; }
 };

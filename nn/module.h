@@ -48,7 +48,7 @@ namespace tapegrad::detail {
 template <typename T>
 concept NotWhere = !std::same_as<T, Where>;
 
-// Outside of Module, where their names cannot hide those of a user's types.
+// Declared outside of Module, where their names cannot hide those of a user's types.
 struct ModuleHooks;
 struct ModuleState;
 
@@ -72,20 +72,20 @@ using BackwardHook = std::function<void(Module& module, std::span<Variable> grad
 /// Initialises a layer's weight and bias (empty if the layer has none); see nn/init.h.
 using Init = std::function<void(Variable& weight, Variable& bias)>;
 
-/// zero_grad({.set_to_none = false})
+/// Options of zero_grad({.set_to_none = false}).
 struct ZeroGradOptions {
   ByName by_name = {};
   bool set_to_none = true;
 };
-/// load_state_dict(state, {.strict = false})
+/// Options of load_state_dict(state, {.strict = false}).
 struct LoadOptions {
   ByName by_name = {};
   bool strict = true;
 };
 /// Names that load_state_dict() skipped.
 struct LoadReport {
-  std::vector<std::string> missing_keys;     // of the model
-  std::vector<std::string> unexpected_keys;  // of the given state
+  std::vector<std::string> missing_keys;     // names of the model
+  std::vector<std::string> unexpected_keys;  // names of the given state
   bool is_complete() const { return missing_keys.empty() && unexpected_keys.empty(); }
 };
 std::ostream& operator<<(std::ostream& out, const LoadReport& report);
@@ -95,10 +95,10 @@ class Module : public RefusedMethods {
  public:
   virtual ~Module();
 
-  /// Names the parameters, buffers and submodules in a fixed order. Every model has its own;
-  /// without one it does not compile.
+  /// Names the parameters, buffers and submodules in a fixed order. Every model must override this
+  /// function; otherwise Model<Self> does not compile.
   virtual void members(Members&) {}
-  /// Name of the layer, "Linear", and its options, "in_features=784, out_features=10".
+  /// Return the name of the layer, "Linear", and its options, "in_features=784, out_features=10".
   virtual std::string kind() const;
   virtual std::string options() const { return {}; }
   /// Calls forward of a module that takes one Variable and returns one. Throws ArgumentError for
@@ -106,14 +106,14 @@ class Module : public RefusedMethods {
   virtual Variable call(Variable x, Where where);
   /// Returns another handle to this module.
   virtual std::unique_ptr<Module> copy() const;
-  /// The object, which holds the members that are not on the heap.
+  /// Returns the bytes of the object, which contain the members that are not on the heap.
   virtual std::span<const std::byte> bytes() const;
   virtual bool is_inferred() const { return true; }  // whether the own parameters have sizes
-  /// A layer with a weight initialises it with the given function, at once or when its size becomes
-  /// known.
+  /// Sets the initialiser of a layer with a weight. The layer is initialised at once, or as soon as
+  /// its size is known.
   virtual void initialize(const Init&) {}
 
-  /// Parameters and buffers by dotted name, each once. Throws ArgumentError while a size is
+  /// Return parameters and buffers by dotted name, each once. Throw ArgumentError while a size is
   /// unknown.
   NamedVariables named_parameters() const;
   NamedVariables named_buffers() const;
@@ -122,21 +122,22 @@ class Module : public RefusedMethods {
   DType dtype() const;  // of the first float parameter or buffer; ArgumentError if there is none
   int64_t parameter_count() const;
   int64_t num_parameters() const { return parameter_count(); }
-  /// This module and all modules within it, in the order of members(). The modules themselves, not
-  /// copies.
+  /// Returns this module and all modules within it, in the order of members(). The entries refer to
+  /// the modules and are not copies.
   std::vector<NamedModule> named_modules() const;
   std::vector<Module*> modules(bool include_self = true) const;
-  /// The modules that members() names.
+  /// Returns the modules that members() names.
   std::vector<NamedModule> named_children() const;
   std::vector<Module*> children() const;
-  /// By dotted name: get_submodule("body.0"). Throw ArgumentError for an unknown name.
+  /// Return a module or parameter by its dotted name: get_submodule("body.0"). Throw ArgumentError
+  /// for an unknown name.
   Module& get_submodule(std::string_view name) const;
   Variable get_parameter(std::string_view name) const;
-  /// The child of this position: net.features[0][3]. A negative index counts from the end. Throws
-  /// IndexError.
+  /// Returns the child at this position: net.features[0][3]. A negative index counts from the end.
+  /// Throws IndexError.
   Module& operator[](int64_t index) const;
-  /// The own parameter of this name, of a module of any type: net[0].weight(). A layer has the
-  /// member: fc.weight. Throws ArgumentError if there is none.
+  /// Return the weight or bias of a module of any type: net[0].weight(). A layer of known type has
+  /// the member: fc.weight. Throw ArgumentError if there is none.
   Variable weight() const;
   Variable bias() const;
   /// Calls fn for this module and every module within it, the innermost first.
@@ -154,7 +155,8 @@ class Module : public RefusedMethods {
   /// see the arguments that are Variables, and results that are a Variable or a vector or tuple of
   /// Variables.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
-  /// Also for hook(module, inputs) with a std::vector; returned Variables replace the inputs.
+  /// Overload for hook(module, inputs) with a std::vector. Variables that the hook returns replace
+  /// the inputs.
   template <typename Hook>
   requires(!std::convertible_to<Hook, ForwardPreHook> &&
            std::invocable<Hook&, Module&, const std::vector<Variable>&>) HookHandle
@@ -166,9 +168,9 @@ class Module : public RefusedMethods {
         }));
   }
   HookHandle register_forward_hook(ForwardHook hook);
-  /// Also for hook(module, inputs, output) and hook(module, input, output), with a std::vector or
-  /// the first argument, and the result, if that is a Variable. A Variable that the hook returns
-  /// replaces the result.
+  /// Overload for hook(module, inputs, output) and hook(module, input, output), where the inputs
+  /// are a std::vector or the first argument, and the output is a Variable. A Variable that the
+  /// hook returns replaces the result.
   template <typename Hook>
   requires(!std::convertible_to<Hook, ForwardHook> &&
            (std::invocable<Hook&, Module&, const std::vector<Variable>&, Variable&> ||
@@ -192,12 +194,12 @@ class Module : public RefusedMethods {
           }
         }));
   }
-  /// Registers a hook that runs in a backward pass when the gradients of all arguments are complete
-  /// (if no argument has one: the gradients of all results). Arguments and results must not be
-  /// written in place.
+  /// Registers a hook that a backward pass calls when the gradients of all arguments are complete
+  /// (if no argument has a gradient: the gradients of all results). Arguments and results must not
+  /// be written in place.
   HookHandle register_full_backward_hook(BackwardHook hook);
-  /// Also for hook(module, grad_inputs, grad_outputs) with std::vectors. The Variables that it
-  /// returns replace the gradients of the arguments.
+  /// Overload for hook(module, grad_inputs, grad_outputs) with std::vectors. Variables that the
+  /// hook returns replace the gradients of the arguments.
   template <typename Hook>
   requires(
       !std::convertible_to<Hook, BackwardHook> &&
@@ -211,16 +213,16 @@ class Module : public RefusedMethods {
         }));
   }
 
-  /// Clears the gradients; or fills them with zeros, if not `set_to_none`.
+  /// Clears the gradients, or fills them with zeros if `set_to_none` is false.
   void zero_grad(bool set_to_none = true) const;
   void zero_grad(ZeroGradOptions options) const { zero_grad(options.set_to_none); }
   void requires_grad_(bool on = true) const;  // of all parameters
   /// Moves or converts all parameters and buffers under their existing handles, and clears
-  /// gradients. A dtype converts only floats. After an error nothing has changed.
+  /// gradients. A dtype converts only floats. If an error is thrown, nothing has changed.
   void to(Device device) const;  // or its name: to("cuda")
   void to(DType dtype) const;
 
-  /// Parameters and buffers by name, sharing memory with the module.
+  /// Returns parameters and buffers by name. They share memory with the module.
   TensorMap state_dict() const;
   /// Copies values into the module. Throws one ArgumentError that lists all names that are missing,
   /// unknown, or of another shape or dtype; the module is then unchanged. Unless `strict`, skips
@@ -229,7 +231,7 @@ class Module : public RefusedMethods {
   LoadReport load_state_dict(const TensorMap& state, LoadOptions options) {
     return load_state_dict(state, options.strict);
   }
-  /// Of Variables by name, such as nn::parameter_map(model).
+  /// Overload for Variables by name, such as nn::parameter_map(model).
   template <typename Map>
   requires std::derived_from<typename Map::mapped_type, Variable> LoadReport
   load_state_dict(const Map& state, bool strict = true) {
@@ -248,12 +250,12 @@ class Module : public RefusedMethods {
   /// Runs zeros of this shape (without the batch dimension) through the model, in evaluation mode
   /// and without recording. Sets the sizes that were left out, and every module's out_shape().
   Shape infer(const Shape& input_shape);
-  /// Keras's name of infer().
+  /// infer() under Keras's name.
   void build(const Shape& input_shape) { infer(input_shape); }
   /// Whether hooks or infer() observe the result of this module. If not, the module may be fused
-  /// with another one.
+  /// with another module.
   bool is_watched() const;
-  /// Shape of this module's result in the last infer(), without the batch dimension.
+  /// Returns the shape of this module's result in the last infer(), without the batch dimension.
   const Shape& out_shape() const;
   bool has_out_shape() const;
 
@@ -291,9 +293,10 @@ class Module : public RefusedMethods {
   Module(const Module&);
   Module& operator=(const Module&) = default;
 
-  /// Called by modules whose result depends on is_training().
+  /// Called by a module whose result depends on is_training().
   void note_mode() const;
-  /// Calls allocate() unless is_inferred(): once, however many threads make the first call.
+  /// Calls allocate() unless is_inferred(). Calls it only once, even if several threads make the
+  /// first call.
   template <std::invocable Allocate>
   void infer_once(const Allocate& allocate) const {
     if (!has_sizes()) [[unlikely]]
@@ -301,7 +304,7 @@ class Module : public RefusedMethods {
   }
   /// Records the shape of y for infer().
   void note_output(const Variable& y);
-  /// Of several results, the first one counts.
+  /// Overload for several results, of which the first one is recorded.
   template <typename Ys>
   requires(!std::derived_from<Ys, Variable>) void note_output(const Ys& ys) {
     if constexpr (requires { std::tuple_size<Ys>::value; })
@@ -312,10 +315,10 @@ class Module : public RefusedMethods {
           },
           ys);
   }
-  /// The function given to the last initialize(); empty before.
+  /// Returns the function passed to the last initialize(); empty before.
   const Init& init() const;
   void set_init(const Init& init);
-  /// Replaces all shared state by copies. Ties are kept.
+  /// Replaces all shared state by copies. Ties are preserved.
   void unshare();
   static std::string kind_of(const std::type_info& type);
   [[noreturn]] void fail_inputs() const;
@@ -352,7 +355,8 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
   auto operator()(const X& x, Where where = Where::current()) {
     return run(self(), where, x);
   }
-  /// Of an operand that the caller gives away: an activation may then write over it.
+  /// Overload for an operand that the caller passes as an rvalue: an activation may then overwrite
+  /// it.
   auto operator()(Variable&& x, Where where = Where::current()) {
     return run(self(), where, std::move(x));
   }
@@ -379,8 +383,8 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
   auto operator()(const X& x, const Y& y, const Z& z, Where where = Where::current()) const {
     return run(self(), where, x, y, z);
   }
-  /// Calls with more than three arguments: an error names the module, and the line of the failing
-  /// op.
+  /// Overload for calls with more than three arguments. An error names the module and the line of
+  /// the failing op.
   template <detail::NotWhere... Xs>
   requires(sizeof...(Xs) > 3) auto operator()(const Xs&... xs) {
     return run(self(), Where(), xs...);
@@ -390,7 +394,7 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
     return run(self(), Where(), xs...);
   }
 
-  /// Returns a copy with its own parameters, buffers and mode. Ties are kept.
+  /// Returns a copy with its own parameters, buffers and mode. Ties are preserved.
   Self clone() const {
     static_assert(std::is_copy_constructible_v<Self>,
                   "clone: a member cannot be copied; hold it by value or in a std::shared_ptr "
@@ -423,7 +427,7 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
     return self();
   }
   Self& cuda(int index = 0) { return to(Device{DeviceType::kCuda, int8_t(index)}); }
-  /// For code that holds modules by pointer, as libtorch's does: `fc1->forward(x)`.
+  /// For code that holds modules by pointer, as with libtorch: `fc1->forward(x)`.
   Self* operator->() { return &self(); }
   const Self* operator->() const { return &self(); }
 
@@ -466,13 +470,14 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
   Model() requires(!std::same_as<Base, Module>) = default;
 
  private:
-  /// Whether forward() can see a Variable only through arguments that are checked: not through a
+  /// Whether forward() can get a Variable only through arguments that are checked: not through a
   /// struct, a list or a function.
   template <typename... Xs>
   static constexpr bool kSeesInputs = (... && (std::derived_from<Xs, Variable> ||
                                                std::is_arithmetic_v<Xs> || std::is_enum_v<Xs>));
 
-  /// A class derived from Self would be called by forward() of Self and copied as a Self.
+  /// Rejects a class derived from Self, which would be called by forward() of Self and copied as a
+  /// Self.
   void check_type() const {
     if (const Module& module = *this; typeid(module) != typeid(Self)) [[unlikely]]
       this->fail_type(typeid(Self));
@@ -528,13 +533,13 @@ template <typename Self, bool is_complete = requires { sizeof(Self); }
                 "the name of the struct itself");
 
  public:
-  /// Variables that it holds are options, such as the weights of a loss.
+  /// Variables that the model holds are options, such as the weights of a loss.
   static constexpr bool kIsFunction = true;
   void members(Members&) override {}
 };
 
-/// Moves the model and returns it: `model | gpu`. If there is no such device, prints one notice and
-/// does nothing.
+/// Moves the model and returns it: `model | gpu`. If the device is not available, prints one notice
+/// and does nothing.
 template <std::derived_from<Module> M>
 M& operator|(M& model, Device device) {
   model.to(device_or_cpu(device));
@@ -546,14 +551,14 @@ requires(!std::is_lvalue_reference_v<M>) M operator|(M&& model, Device device) {
   return std::move(model);
 }
 
-/// The functions of ops/ by PyTorch's name: nn::functional::relu. ops/names.h has more.
+/// The functions of ops/ under PyTorch's name, nn::functional::relu. ops/names.h has more.
 namespace functional {
 using namespace ::tapegrad;
 }
 
 /// Prints the modules with their options, indented by depth.
 std::ostream& operator<<(std::ostream& out, const Module& module);
-/// Prints the model and the end of the line to standard output.
+/// Prints the model and an end of line to standard output.
 void print(const Module& module);
 
 }  // namespace tapegrad::nn

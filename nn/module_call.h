@@ -1,4 +1,5 @@
-// ModuleCall and HookedCall: what Model::operator() does around forward(). Not called by users.
+// ModuleCall and HookedCall: the work of Model::operator() before and after forward(). Not for
+// users.
 #pragma once
 
 #include <concepts>
@@ -22,8 +23,8 @@ struct RunningModel {
 };
 
 [[noreturn, gnu::cold]] void fail_hook(size_t results, size_t values);
-/// Writes what a hook returns over the values: one Variable over the first, a list over all;
-/// nothing for an empty Variable or list.
+/// Replaces the values by the return value of a hook: a Variable replaces the first value, a list
+/// replaces all; an empty Variable or list replaces nothing.
 template <typename Hook>
 void replace_by(Hook hook, std::span<Variable> values) {
   if constexpr (std::is_void_v<decltype(hook())>) {
@@ -52,7 +53,8 @@ class [[nodiscard]] ModuleCall {
   ModuleCall& operator=(const ModuleCall&) = delete;
 
   bool has_hooks() const { return has_hooks_; }
-  /// Whether this is the first recorded call of an outermost module. It checks members().
+  /// Whether this is the first recorded call of an outermost module. The first call checks
+  /// members().
   bool is_first() const { return is_first_; }
   /// Throws ArgumentError if members() leaves out a module.
   void check_modules(const Module& module, std::initializer_list<const Variable*> inputs);
@@ -70,7 +72,8 @@ class [[nodiscard]] ModuleCall {
     return nullptr;
   }
 
-  /// Line where the module that runs on this thread was called, for a forward() without a Where.
+  /// Returns the line where the module that runs on this thread was called, for a forward() without
+  /// a Where.
   static Where line() {
     const Where* line = detail::context.module_line;
     return line != nullptr ? *line : Where();
@@ -85,8 +88,9 @@ class [[nodiscard]] ModuleCall {
   bool is_first_;
   bool has_hooks_;
   detail::RunningModel outermost_;  // if no other module runs
-  // Inputs of the first call: the nodes that made them, and those without a gradient, of which
-  // forward() may make leaves. Handles of the former would keep forward() from writing over them.
+  // Inputs of the first call: the nodes that made them, and the inputs without a gradient, which
+  // forward() may turn into leaves. Handles of the former would prevent forward() from overwriting
+  // them.
   std::vector<const TapeNode*> first_nodes_;
   std::vector<Variable> plain_inputs_;
   detail::Set<&detail::Context::model> model_;
@@ -133,7 +137,7 @@ class HookedCall {
   struct Parts;
   using List = std::vector<Variable>;
   void run_after(std::span<Variable> outputs);
-  // The parts of a tuple that are no Variables, such as a distribution, stay as they are.
+  // Parts of a tuple that are not Variables, such as a distribution, remain unchanged.
   static void add_variables(const Variable& y, List& list) { list.push_back(y); }
   template <typename Y>
   requires(!std::derived_from<Y, Variable>) static void add_variables(const Y&, List&) {}

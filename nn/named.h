@@ -31,7 +31,7 @@ struct NamedVariable {
 };
 
 /// Variables in the order of members(), also by name: PyTorch's dict(model.named_parameters()) and
-/// libtorch's OrderedDict. A template, because programs that do not use it then compile faster.
+/// libtorch's OrderedDict. A template, so that programs that do not use it compile faster.
 template <typename Named>
 class NamedList : public std::vector<Named> {
  public:
@@ -46,7 +46,7 @@ class NamedList : public std::vector<Named> {
   const Named& operator[](I index) const {
     return this->data()[index];
   }
-  /// A handle to the variable. Throws ArgumentError for an unknown name.
+  /// Returns a handle to the variable. Throws ArgumentError for an unknown name.
   Variable operator[](std::string_view name) const {
     const Variable* found = find(name);
     if (found == nullptr) tapegrad::detail::fail_unknown_name(name, keys());

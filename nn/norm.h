@@ -1,4 +1,4 @@
-// Normalisation layers. The formulas are in ops/norm.h.
+// Normalization layers. The formulas are in ops/norm.h.
 #pragma once
 
 #include <concepts>
@@ -13,19 +13,21 @@ struct BatchNormOptions {
   ByName by_name = {};
   int64_t num_features = 0;  // channels; optional: taken from the first input
   double eps = 1e-5;
-  std::optional<double> momentum = 0.1;  // none: the mean of all batches
+  std::optional<double> momentum = 0.1;  // none: running statistics are the mean of all batches
   bool affine = true;                    // with weight (initially 1) and bias (0) per channel
   bool track_running_stats = true;       // if false, uses the batch's statistics even after eval()
 };
 
 namespace detail {
-/// BatchNorm2d(64, {.momentum = 0.01}): the number of channels, and options by name.
+/// Returns the options of a call like BatchNorm2d(64, {.momentum = 0.01}): the number of channels,
+/// and options by name.
 template <typename Options>
 Options with_features(int64_t num_features, Options options) {
   options.num_features = num_features;
   return options;
 }
-/// LayerNorm(64, {.bias = false}): the normalised shape, and options by name.
+/// Returns the options of a call like LayerNorm(64, {.bias = false}): the normalized shape, and
+/// options by name.
 template <typename Options>
 Options with_shape(const Shape& normalized_shape, Options options) {
   options.normalized_shape = normalized_shape;
@@ -33,9 +35,9 @@ Options with_shape(const Shape& normalized_shape, Options options) {
 }
 }  // namespace detail
 
-/// Base of the layers that normalise channels (dimension 1). Self is one of the classes below.
+/// Base of the layers that normalize channels (dimension 1). Self is one of the classes below.
 ///
-/// In training, batch normalisation uses the mean and variance of the batch, and moves the buffers
+/// In training, batch normalization uses the mean and variance of the batch, and moves the buffers
 /// running_mean and running_var towards them. After eval() it uses the buffers.
 template <typename Self>
 class BatchNorm : public Model<Self> {
@@ -49,7 +51,7 @@ class BatchNorm : public Model<Self> {
   std::optional<double> momentum() const { return options_.momentum; }
   /// Throws ArgumentError for a number outside [0, 1].
   void set_momentum(std::optional<double> momentum);
-  /// Sets the running statistics to those of a new layer.
+  /// Resets the running statistics to those of a new layer.
   void reset_running_stats();
 
  protected:
@@ -63,7 +65,7 @@ class BatchNorm : public Model<Self> {
   BatchNormOptions options_;
 };
 
-/// For [n, c] or [n, c, l].
+/// Batch normalization for [n, c] or [n, c, l].
 class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
  public:
   static constexpr std::string_view kName = "BatchNorm1d";
@@ -78,7 +80,7 @@ class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
-/// For [n, c, h, w].
+/// Batch normalization for [n, c, h, w].
 class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
  public:
   static constexpr std::string_view kName = "BatchNorm2d";
@@ -93,7 +95,7 @@ class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
-/// For [n, c, d, h, w].
+/// Batch normalization for [n, c, d, h, w].
 class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
  public:
   static constexpr std::string_view kName = "BatchNorm3d";
@@ -115,7 +117,7 @@ struct InstanceNormOptions {
   bool track_running_stats = false;  // maintain running statistics, and use them after eval()
 };
 
-/// Normalises each channel of each example: for [n, c, l], [n, c, h, w] and [n, c, d, h, w].
+/// Normalize each channel of each example: for [n, c, l], [n, c, h, w] and [n, c, d, h, w].
 class InstanceNorm1d final : public BatchNorm<InstanceNorm1d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm1d";
@@ -156,14 +158,14 @@ struct GroupNormOptions {
   double eps = 1e-5;
   bool affine = true;
 };
-/// Normalises each group of channels of each example.
+/// Normalizes each group of channels of each example.
 class GroupNorm final : public Model<GroupNorm> {
  public:
   static constexpr std::string_view kName = "GroupNorm";
   template <std::same_as<std::nullptr_t> T>
   explicit GroupNorm(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
   explicit GroupNorm(GroupNormOptions options, Where where = Where::current());
-  /// GroupNorm(8, 64, {.affine = false}): both sizes, and options by name.
+  /// Takes both sizes, and options by name: GroupNorm(8, 64, {.affine = false}).
   GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options,
             Where where = Where::current())
       : GroupNorm(GroupNormOptions{.num_groups = num_groups,
@@ -244,14 +246,15 @@ class LayerNorm final : public Model<LayerNorm> {
   template <std::integral Int>
   explicit LayerNorm(Int size, double eps = 1e-5, Where where = Where::current())
       : LayerNorm(LayerNormOptions{.normalized_shape = {int64_t(size)}, .eps = eps}, where) {}
-  /// LayerNorm(64, {.bias = false}): the size of the last dimension, and options by name.
+  /// Takes the size of the last dimension, and options by name: LayerNorm(64, {.bias = false}).
   template <std::integral Int>
   LayerNorm(Int size, LayerNormOptions options, Where where = Where::current())
       : LayerNorm(detail::with_shape({int64_t(size)}, options), where) {}
   template <std::integral Int, size_t n>
   LayerNorm(const Int (&sizes)[n], LayerNormOptions options, Where where = Where::current())
       : LayerNorm(detail::with_shape(to_shape(sizes), options), where) {}
-  /// `LayerNorm({4, 64})`. An array, which g++ 12 does not confuse with named options.
+  /// Takes the last sizes: `LayerNorm({4, 64})`. An array, which g++ 12 does not confuse with named
+  /// options.
   template <std::integral Int, size_t n>
   explicit LayerNorm(const Int (&sizes)[n], double eps = 1e-5, Where where = Where::current())
       : LayerNorm(LayerNormOptions{.normalized_shape = to_shape(sizes), .eps = eps}, where) {}

@@ -2,7 +2,7 @@
 //
 //   Variable x = nn::pad_sequence(sequences);               // [longest, batch, features]
 //   auto [packed, h, c] = lstm(nn::pack_padded_sequence(x, lengths));
-//   auto [y, lengths] = nn::pad_packed_sequence(packed);    // zeros behind the end of a sequence
+//   auto [y, lengths] = nn::pad_packed_sequence(packed);    // zeros after the end of a sequence
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 namespace tapegrad::nn {
 
 /// Joins sequences [length, ...] into [longest, batch, ...], or [batch, longest, ...] with
-/// batch_first. Shorter sequences end in padding_value.
+/// batch_first. Shorter sequences are filled up with padding_value.
 Variable pad_sequence(std::span<const Variable> sequences, bool batch_first = false,
                       double padding_value = 0.0);
 
@@ -46,10 +46,10 @@ struct PackedSequence {
   bool batch_first = false;
 };
 
-/// Unlike PyTorch's, it takes the lengths in any order.
+/// Makes a PackedSequence. In contrast to PyTorch's function, the lengths may be in any order.
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
                                     bool batch_first = false);
-/// With the lengths as a Variable of integers. `enforce_sorted` has no effect.
+/// Overload with the lengths as an integer Variable. `enforce_sorted` has no effect.
 PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
                                     bool batch_first = false, bool enforce_sorted = true);
 template <std::same_as<bool> B>
@@ -70,8 +70,8 @@ inline PackedSequence pack_padded_sequence(const Variable& padded, std::vector<i
   return pack_padded_sequence(padded, std::move(lengths), options.batch_first);
 }
 PackedSequence pack_sequence(std::span<const Variable> sequences);
-/// Returns the padded tensor, as long as the longest sequence and zero behind the end of each, and
-/// the lengths.
+/// Returns the padded tensor and the lengths. The tensor is as long as the longest sequence, with
+/// zeros after the end of each sequence.
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed);
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
                                                               bool batch_first);
@@ -80,8 +80,8 @@ inline std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const Packe
   return pad_packed_sequence(packed, options.batch_first);
 }
 
-/// Result of an LSTM for a PackedSequence: the output at each step, zeros behind the lengths, and
-/// the states after the last step of each sequence.
+/// Result of an LSTM for a PackedSequence: the output at each step, with zeros after the end of
+/// each sequence, and the states after the last step of each sequence.
 struct PackedLstmResult {
   PackedSequence output;
   Variable h, c;
@@ -92,7 +92,7 @@ struct PackedResult {
   Variable h;
 };
 
-/// A recurrent layer for run_packed(). Not called by users.
+/// A recurrent layer for run_packed(). Not for users.
 struct PackedRun {
   /// Runs one layer in one direction over [time, batch, features]; returns {output, h_n[, c_n]}.
   std::function<std::vector<Variable>(const Variable& x, const Variable& h, const Variable& c,
@@ -104,11 +104,11 @@ struct PackedRun {
   double dropout;  // 0 outside of training
 };
 /// Calls run() once for each layer, direction and distinct length, with the sequences that have not
-/// ended: as many steps in sequence as the longest has, and no work for padding.
+/// ended. Sequentially it takes as many steps as the longest sequence has, and no work for padding.
 PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& x, const Variable& h0,
                             const Variable& c0);
 
-// PyTorch's names.
+// PyTorch's names:
 namespace utils::rnn {
 using nn::pack_padded_sequence;
 using nn::pack_sequence;

@@ -28,7 +28,7 @@ struct RecurrentOptions {
   int64_t input_size = 0;   // features per time step; required
   int64_t hidden_size = 0;  // features of the state; required
   int64_t num_layers = 1;
-  Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh;  // of an RNN
+  Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh;  // for an RNN
   bool bias = true;
   bool batch_first = false;  // [batch, time, features] instead of [time, batch, features]
   double dropout = 0.0;      // between layers, in training
@@ -36,7 +36,8 @@ struct RecurrentOptions {
 };
 
 namespace detail {
-/// LSTM(8, 32, {.batch_first = true}): both sizes, and options by name.
+/// Returns the options of a call like LSTM(8, 32, {.batch_first = true}): both sizes, and options
+/// by name.
 inline RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size,
                                    int64_t hidden_size) {
   options.input_size = input_size;
@@ -59,7 +60,8 @@ struct RecurrentResult : std::array<Variable, n> {
   Variable& operator[](size_t i) & { return Parts::operator[](i); }
   Variable operator[](size_t i) && { return Parts::operator[](i); }
   operator std::vector<Variable>() const { return {this->begin(), this->end()}; }
-  /// For functions that return it: std::tuple<Variable, Variable> encode(x) { return gru(x); }
+  /// Converts for functions that return a tuple: std::tuple<Variable, Variable> encode(x) { return
+  /// gru(x); }
   template <std::same_as<Variable>... Vs>
   requires(sizeof...(Vs) == n) operator std::tuple<Vs...>() const {
     return std::apply([](const auto&... parts) { return std::tuple<Vs...>(parts...); }, *this);
@@ -70,7 +72,7 @@ struct RecurrentResult : std::array<Variable, n> {
   requires(n == 3) operator std::tuple<V, std::tuple<V, V>>() const {
     return {(*this)[0], std::tuple<V, V>((*this)[1], (*this)[2])};
   }
-  /// `std::tie(h, c) = cell(x, {h, c})`
+  /// Converts for `std::tie(h, c) = cell(x, {h, c})`.
   operator std::tuple<Variable&, Variable&>() requires(n == 2) { return {(*this)[0], (*this)[1]}; }
 };
 
@@ -88,7 +90,7 @@ struct LstmState {
 template <typename Self>
 class Recurrent : public Model<Self> {
  public:
-  std::vector<Variable> weights;  // in the order above
+  std::vector<Variable> weights;  // in the order of the names
 
   void members(Members& m) override;
   std::string options() const override;
@@ -96,7 +98,7 @@ class Recurrent : public Model<Self> {
  protected:
   Recurrent(RecurrentOptions options, int64_t gates);
   tapegrad::RecurrentOptions run_options() const;
-  PackedRun packed_run() const;  // without run
+  PackedRun packed_run() const;  // without PackedRun::run
 
  private:
   RecurrentOptions options_;
@@ -115,16 +117,16 @@ class LSTM final : public Recurrent<LSTM> {
   LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1, bool bias = true,
        bool batch_first = false, double dropout = 0.0, bool bidirectional = false,
        Where where = Where::current());
-  /// Returns {output, h_n, c_n}. Initial states that are left out are zeros.
+  /// Returns {output, h_n, c_n}. Initial states default to zeros.
   RecurrentResult<3> forward(const Variable& x, const Variable& h0 = {},
                              const Variable& c0 = {}) const;
   PackedLstmResult forward(const PackedSequence& x, const Variable& h0 = {},
                            const Variable& c0 = {}) const;
-  /// lstm(x, std::make_tuple(h, c))
+  /// Overload for lstm(x, std::make_tuple(h, c)).
   RecurrentResult<3> forward(const Variable& x, const LstmState& state) const;
   PackedLstmResult forward(const PackedSequence& x, const LstmState& state) const;
   using Model::operator();
-  /// lstm(x, {h, c})
+  /// Overload for lstm(x, {h, c}).
   RecurrentResult<3> operator()(const Variable& x, const LstmState& state,
                                 Where where = Where::current()) const;
   PackedLstmResult operator()(const PackedSequence& x, const LstmState& state,
@@ -200,7 +202,7 @@ class LSTMCell final : public RecurrentCell<LSTMCell> {
                              const Variable& c = {}) const;
   RecurrentResult<2> forward(const Variable& x, const LstmState& state) const;
   using Model::operator();
-  /// cell(x, {h, c})
+  /// Overload for cell(x, {h, c}).
   RecurrentResult<2> operator()(const Variable& x, const LstmState& state,
                                 Where where = Where::current()) const;
 };

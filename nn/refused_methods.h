@@ -1,5 +1,5 @@
-// Methods of libtorch's and Keras's models, which the compiler answers with what to type. The
-// deduced result types make the answer the first error.
+// Methods of libtorch's and Keras's models. A call gives a compile error with the spelling to use
+// instead. The deduced result types make this message the first error.
 #pragma once
 
 #include <string>

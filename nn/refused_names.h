@@ -1,15 +1,15 @@
-// Layers of Keras, whose constructors are answered by the compiler with what to type.
+// Layers of Keras. Their constructors give a compile error with the spelling to use instead.
 #pragma once
 
 #include "nn/sequential.h"
 
 namespace tapegrad::nn {
 
-/// Flux's name.
+/// Sequential under Flux's name.
 using Chain = Sequential;
 
 namespace detail {
-/// Accepted by Sequential, so that the constructor's message is the only error.
+/// A Sequential accepts these layers, so that the constructor's message is the only error.
 template <typename Self>
 struct Refused : Stateless<Self> {
   Variable forward(const Variable& x) const;
@@ -19,7 +19,7 @@ inline constexpr bool kNone = sizeof...(Xs) > 1000;
 }  // namespace detail
 
 struct Dense : detail::Refused<Dense> {
-  /// Dense(2, 3, tanh), which names several functions.
+  /// Constructor for Dense(2, 3, tanh), where tanh names several functions.
   template <typename Op = detail::OneOperandOp>
   Dense(int64_t, int64_t, Op*) {
     static_assert(detail::kNone<Op> && sizeof(Op*) == 0,

@@ -1,11 +1,13 @@
-// Answers `nn::LSTM lstm{nullptr}`, which is libtorch's empty layer, with what to write.
+// Compile error for `nn::LSTM lstm{nullptr}`, libtorch's empty layer, with the spelling to use
+// instead.
 #pragma once
 
 #include "core/base/tensor.h"
 
 namespace tapegrad::detail {
 
-/// A constructor that takes a T and whose noexcept() calls this function is refused with a message.
+/// A constructor that takes a T and calls this function in its noexcept() gives a compile error
+/// with the message.
 template <typename T>
 constexpr bool refuse_nullptr() {
   static_assert(kNever<T>,

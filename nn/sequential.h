@@ -7,12 +7,13 @@
 //   model[-1].out_shape();                         // [10]
 //   model[0].as<nn::Conv2d>().weight;              // named "0.weight"
 //
-// A ReLU right behind a Linear or Conv2d, and a GELU(Gelu::kTanh) behind a Linear, is computed by
-// the kernel of that layer (ops/epilogue.h), and a ReLU right before a MaxPool2d after it: the same
-// values and gradients in less time and memory. Hooks on one of the layers prevent that.
+// A ReLU directly after a Linear or Conv2d, and a GELU(Gelu::kTanh) after a Linear, is computed by
+// the kernel of that layer (ops/epilogue.h). A ReLU directly before a MaxPool2d is computed after
+// the pooling. Values and gradients are the same, in less time and memory. Hooks on one of the
+// layers prevent this.
 //
-// Input sizes that are left out (in_features, in_channels, num_features) become known when an
-// input_shape is given, or else at the first forward.
+// Input sizes that are omitted (in_features, in_channels, num_features) are inferred from the
+// input_shape if given, else from the first input.
 #pragma once
 
 #include <initializer_list>
@@ -29,7 +30,7 @@
 namespace tapegrad::nn {
 
 namespace detail {
-/// The type of an op without options, such as tanh.
+/// Type of an op without options, such as tanh.
 using OneOperandOp = Variable(Variable, Where);
 }  // namespace detail
 
@@ -38,13 +39,13 @@ class AnyModule {
  public:
   AnyModule() = default;  // holds no module
   AnyModule(const Module& module) : module_(module.copy()) {}
-  /// A function of one Variable, as nn::Lambda.
+  /// Makes a layer of a function of one Variable, like nn::Lambda.
   template <typename F>
   requires(!std::derived_from<F, Module> && !std::derived_from<F, Variable> &&
            !std::same_as<F, AnyModule> && std::is_invocable_r_v<Variable, F&, const Variable&>)
       AnyModule(F function)
       : AnyModule(of_function(std::move(function))) {}
-  /// An op without options, Sequential(nn::Linear(2, 8), torch::tanh).
+  /// Makes a layer of an op without options: Sequential(nn::Linear(2, 8), torch::tanh).
   template <std::same_as<detail::OneOperandOp> Op>
   AnyModule(Op* op) : AnyModule(of_function([op](const Variable& x) { return op(x, Where()); })) {}
   AnyModule(const AnyModule& other) : module_(other ? other->copy() : nullptr) {}
@@ -54,7 +55,7 @@ class AnyModule {
     return *this;
   }
 
-  /// These throw ArgumentError if there is no module.
+  /// The dereference operators throw ArgumentError if there is no module.
   Module& operator*() const { return module_ ? *module_ : fail_empty(); }
   Module* operator->() const { return &**this; }
   explicit operator bool() const { return module_ != nullptr; }
@@ -64,14 +65,14 @@ class AnyModule {
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return (*this)(x, where);
   }
-  /// Layers of several arguments are called by their type.
+  /// Calls a layer of several arguments through its type.
   template <tapegrad::detail::NotWhere... Xs>
   requires(sizeof...(Xs) > 1) auto operator()(const Xs&...) const {
     static_assert(tapegrad::detail::kNever<AnyModule, Xs...>,
                   "type std::vector<Block> blocks, or blocks[i].as<Block>()(x, mask): a ModuleList "
                   "calls layers of one Variable");
   }
-  /// As of Module.
+  /// Members of Module:
   Variable weight() const { return (**this).weight(); }
   Variable bias() const { return (**this).bias(); }
   std::vector<Variable> parameters() const { return (**this).parameters(); }
@@ -101,7 +102,7 @@ class AnyModule {
 std::ostream& operator<<(std::ostream& out, const AnyModule& module);
 
 namespace detail {
-/// Position of an index that may count from the end. Throws IndexError.
+/// Returns the position of an index that may count from the end. Throws IndexError.
 size_t place_in_list(int64_t index, size_t size);
 }  // namespace detail
 template <typename T>
@@ -111,7 +112,7 @@ struct ListOf : std::vector<T> {
   void extend(const std::vector<T>& parts) {
     for (const T& part : parts) append(part);
   }
-  /// A negative index counts from the end. Throws IndexError.
+  /// Returns an element. A negative index counts from the end. Throws IndexError.
   template <std::integral I>
   T& operator[](I index) {
     return this->data()[detail::place_in_list(int64_t(index), this->size())];
@@ -120,7 +121,7 @@ struct ListOf : std::vector<T> {
   const T& operator[](I index) const {
     return this->data()[detail::place_in_list(int64_t(index), this->size())];
   }
-  ListOf* operator->() { return this; }  // as that of Model
+  ListOf* operator->() { return this; }  // for code that holds modules by pointer
   ListOf& operator*() { return *this; }
 };
 /// Modules by position, themselves a module without forward(): `nn::ModuleList blocks{nn::Linear(4,
@@ -128,7 +129,7 @@ struct ListOf : std::vector<T> {
 class ModuleList final : public Module, public ListOf<AnyModule> {
  public:
   ModuleList();
-  /// A list of nothing but another ModuleList is that list.
+  /// A list with a single ModuleList as its only element is a copy of that ModuleList.
   ModuleList(std::initializer_list<AnyModule> modules);
   explicit ModuleList(std::vector<AnyModule> modules);
   ModuleList(const ModuleList&);
@@ -138,7 +139,7 @@ class ModuleList final : public Module, public ListOf<AnyModule> {
   void members(Members& m) override;
   std::unique_ptr<Module> copy() const override;
   std::span<const std::byte> bytes() const override;
-  ModuleList clone() const;  // as that of Model
+  ModuleList clone() const;  // as Model::clone()
   using ListOf<AnyModule>::operator[];
   ModuleList* operator->() { return this; }
   ModuleList& operator*() { return *this; }
@@ -156,25 +157,26 @@ class ModuleDict final : public Module, public std::map<std::string, AnyModule> 
   void members(Members& m) override;
   std::unique_ptr<Module> copy() const override;
   std::span<const std::byte> bytes() const override;
-  ModuleDict clone() const;  // as that of Model
+  ModuleDict clone() const;  // as Model::clone()
   using Map::insert;
   using Map::operator[];
   void insert(const std::string& key, AnyModule module);
   const AnyModule& operator[](const std::string& key) const { return at(key); }
-  /// `for (auto& [name, module] : heads.items())`
+  /// Returns the entries: `for (auto& [name, module] : heads.items())`.
   const ModuleDict& items() const { return *this; }
   std::vector<std::string> keys() const;
   ModuleDict* operator->() { return this; }
 };
 namespace detail {
-/// The variable, or a parameter with its values if it is a float that requires no gradient.
+/// Returns the variable, or a parameter with its values if the variable is a float that requires no
+/// gradient.
 inline Variable as_parameter(const Variable& x) {
   return !x.defined() || x.requires_grad() || !is_float(x.dtype()) ? x : Parameter(x);
 }
 }  // namespace detail
-/// A tensor that requires no gradient becomes a parameter that is trained, as in PyTorch:
-/// `nn::ParameterList scales{ones({3})};`. To freeze one, call requires_grad_(false) of the
-/// element.
+/// A list of parameters. A tensor that requires no gradient becomes a parameter that is trained, as
+/// in PyTorch: `nn::ParameterList scales{ones({3})};`. To freeze an element, call its
+/// requires_grad_(false).
 struct ParameterList : ListOf<Variable> {
   ParameterList() = default;
   ParameterList(const std::vector<Variable>& parts) {
@@ -187,7 +189,8 @@ struct ParameterList : ListOf<Variable> {
   ParameterList* operator->() { return this; }
   ParameterList& operator*() { return *this; }
 };
-/// As ParameterList. A variable that is assigned, dict["a"] = x, is kept as it is.
+/// Parameters by name, with the conversion of ParameterList. A variable that is assigned, dict["a"]
+/// = x, is kept unchanged.
 struct ParameterDict : std::map<std::string, Variable> {
   ParameterDict() = default;
   ParameterDict(std::initializer_list<std::pair<const std::string, Variable>> parts) {
@@ -200,7 +203,7 @@ struct ParameterDict : std::map<std::string, Variable> {
   ParameterDict* operator->() { return this; }
 };
 
-/// A shape, or none: {1, 28, 28}.
+/// An optional shape: {1, 28, 28}.
 struct InputShape : std::optional<Shape> {
   using std::optional<Shape>::optional;
   InputShape(std::initializer_list<int64_t> sizes) : optional(Shape(sizes)) {}
@@ -223,9 +226,10 @@ class Sequential final : public Model<Sequential> {
   Sequential() = default;
   Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options = {});
   explicit Sequential(std::vector<AnyModule> layers, SequentialOptions options = {});
-  /// Layers with names, "fc.weight": Sequential({{"fc", nn::Linear(2, 4)}, {"act", nn::ReLU()}}).
+  /// Takes layers with names, "fc.weight": Sequential({{"fc", nn::Linear(2, 4)}, {"act",
+  /// nn::ReLU()}}).
   Sequential(std::initializer_list<NamedLayer> layers, SequentialOptions options = {});
-  /// Modules, and functions of one Variable.
+  /// Takes modules, and functions of one Variable.
   template <typename... Layers>
   requires(sizeof...(Layers) > 0 &&
            ((std::convertible_to<const Layers&, AnyModule> &&
@@ -233,7 +237,7 @@ class Sequential final : public Model<Sequential> {
       : Sequential({AnyModule(layers)...}) {}
 
   void push_back(AnyModule layer) { push_back(std::to_string(size()), std::move(layer)); }
-  /// Throws ArgumentError if there is a layer of this name.
+  /// Appends a layer. Throws ArgumentError if a layer has this name.
   void push_back(std::string name, AnyModule layer);
   void extend(const std::vector<AnyModule>& layers) {
     for (const AnyModule& layer : layers) push_back(layer);
@@ -248,20 +252,22 @@ class Sequential final : public Model<Sequential> {
   bool empty() const { return is_empty(); }
   /// Returns a layer; a negative index counts from the end. Throws IndexError.
   Module& operator[](int64_t index) const;
-  /// The layer of a name. Throws ArgumentError if there is none.
+  /// Returns the layer with this name. Throws ArgumentError if there is none.
   Module& operator[](const std::string& name) const;
-  /// Puts another layer in the place of one: net.replace(-1, nn::Linear(512, 2)).
+  /// Replaces a layer: net.replace(-1, nn::Linear(512, 2)).
   void replace(int64_t index, AnyModule layer);
-  /// Some of the layers, which both hold: features[Slice(0, 10)]. Named by their new positions.
+  /// Returns a Sequential of some of the layers, which both objects share: features[Slice(0, 10)].
+  /// The layers are named by their new positions.
   Sequential operator[](const Slice& slice) const;
-  /// libtorch's net->at<nn::Linear>(0). Throws ArgumentError for a layer of another type.
+  /// Returns a layer by libtorch's spelling, net->at<nn::Linear>(0). Throws ArgumentError for a
+  /// layer of another type.
   template <std::derived_from<Module> M>
   M& at(int64_t index) const {
     return (*this)[index].as<M>();
   }
   Sequential& operator*() { return *this; }
   const Sequential& operator*() const { return *this; }
-  /// `for (auto& layer : net) x = layer(x);`
+  /// Iterates over the layers: `for (auto& layer : net) x = layer(x);`.
   const AnyModule* begin() const { return layers_.data(); }
   const AnyModule* end() const { return layers_.data() + layers_.size(); }
 

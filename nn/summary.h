@@ -9,25 +9,24 @@
 namespace tapegrad::nn {
 
 namespace detail {
-/// The table of a model whose parts note the shapes of their results while run() runs.
+/// Returns the table of a model whose modules record the shapes of their results while run() runs.
 std::string summary_of(Module& model, const std::function<void()>& run);
-/// Zeros of a batch of one, in the dtype and device of the model.
+/// Returns zeros for a batch of one, with the dtype and device of the model.
 Variable sample_input(const Module& model, const Shape& input_shape);
 }  // namespace detail
 
-/// Returns layer, output shape and parameter count of each part, and the totals. Runs
-/// infer(input_shape), without the batch dimension. A part that forward() does not run has no
-/// shape.
-/// A parameter that has several names, because modules were copied or a weight is tied, counts once
-/// and is listed with its names. Copy a module with clone() to copy its parameters.
+/// Returns layer, output shape and parameter count of each module, and the totals. Runs
+/// infer(input_shape), without the batch dimension. A module that forward() does not run has no
+/// shape. A parameter that has several names, because modules were copied or a weight is tied,
+/// counts once and is listed with its names. Copy a module with clone() to copy its parameters.
 std::string summary(Module& model, const Shape& input_shape);
-/// For a model with any result, such as a tuple.
+/// Overload for a model with any result, such as a tuple.
 template <typename M>
 requires requires(M& model, const Variable& x) { model(x); }
 std::string summary(M& model, const Shape& input_shape) {
   return detail::summary_of(model, [&] { model(detail::sample_input(model, input_shape)); });
 }
-/// For a model with any inputs: `nn::summary(model, words, mask)`.
+/// Overload for a model with any inputs: `nn::summary(model, words, mask)`.
 template <std::derived_from<Module> M, std::derived_from<Variable>... Xs>
 requires(sizeof...(Xs) > 0) std::string summary(M& model, const Xs&... inputs) {
   return detail::summary_of(model, [&] { model(inputs...); });

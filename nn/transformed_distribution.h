@@ -1,5 +1,5 @@
-// Distributions made of others, as in torch.distributions: TransformedDistribution, Independent and
-// MixtureSameFamily.
+// Distributions made of other distributions, as in torch.distributions: TransformedDistribution,
+// Independent and MixtureSameFamily.
 //
 //   const distributions::Normal base(zeros({2}), ones({2}));
 //   const distributions::TransformedDistribution squashed(
@@ -17,25 +17,25 @@
 
 namespace tapegrad::distributions {
 
-/// A differentiable map of the numbers of one interval onto those of another, element by element.
+/// A differentiable elementwise map from one interval to another.
 class Transform {
  public:
   virtual ~Transform() = default;
   virtual Variable operator()(const Variable& x) const = 0;
   virtual Variable inv(const Variable& y) const = 0;
-  /// log |dy / dx| of each element.
+  /// Returns log |dy / dx| of each element.
   virtual Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const = 0;
-  /// Whether a larger x gives a larger y: 1, or -1 for a smaller one.
+  /// Returns 1 if y increases with x, or -1 if y decreases.
   virtual Variable sign() const;
 };
 
-/// y = exp(x)
+/// Computes y = exp(x).
 struct ExpTransform final : Transform {
   Variable operator()(const Variable& x) const override;
   Variable inv(const Variable& y) const override;
   Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
 };
-/// y = loc + scale x, for a scale of either sign.
+/// Computes y = loc + scale x, for a scale of either sign.
 struct AffineTransform final : Transform {
   Variable loc, scale;
   AffineTransform(const Parameter& loc, const Parameter& scale);
@@ -44,25 +44,25 @@ struct AffineTransform final : Transform {
   Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
   Variable sign() const override;
 };
-/// y = 1 / (1 + exp(-x))
+/// Computes y = 1 / (1 + exp(-x)).
 struct SigmoidTransform final : Transform {
   Variable operator()(const Variable& x) const override;
   Variable inv(const Variable& y) const override;
   Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
 };
-/// y = tanh(x)
+/// Computes y = tanh(x).
 struct TanhTransform final : Transform {
   Variable operator()(const Variable& x) const override;
   Variable inv(const Variable& y) const override;
   Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
 };
-/// y = log(1 + exp(x))
+/// Computes y = log(1 + exp(x)).
 struct SoftplusTransform final : Transform {
   Variable operator()(const Variable& x) const override;
   Variable inv(const Variable& y) const override;
   Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
 };
-/// y = x^exponent, for x > 0.
+/// Computes y = x^exponent, for x > 0.
 struct PowerTransform final : Transform {
   Variable exponent;
   explicit PowerTransform(const Parameter& exponent);
@@ -90,7 +90,7 @@ class Transforms {
  private:
   std::vector<Any> list_;
 };
-/// Transforms one after another, as one.
+/// Applies transforms one after another, as one transform.
 class ComposeTransform final : public Transform {
  public:
   explicit ComposeTransform(const Transforms& parts) : parts_(parts) {}
@@ -131,8 +131,8 @@ class TransformedDistribution : public Distribution {
   ComposeTransform transform_;
 };
 
-/// Takes the last dimensions of the batch as dimensions of one value, whose elements are
-/// independent: log_prob() sums over them.
+/// Distribution that treats the last dimensions of the batch as dimensions of one value, whose
+/// elements are independent: log_prob() sums over them.
 class Independent final : public Distribution {
  public:
   template <std::derived_from<Distribution> D>

@@ -12,11 +12,11 @@
 
 namespace tapegrad::nn {
 
-/// Returns [length, length], 0 where a query may see a key and -inf for later keys.
+/// Returns a mask [length, length] with 0 where a query may see a key, and -inf for later keys.
 Variable causal_mask(int64_t length);
 
-/// Masks of a decoder layer, as in AttentionMasks. tgt_mask is of the target's attention to itself,
-/// memory_mask of its attention to the memory.
+/// Masks of a decoder layer, with the meaning of AttentionMasks. tgt_mask applies to the attention
+/// of the target to itself, memory_mask to its attention to the memory.
 struct DecoderMasks {
   Variable tgt_mask = {};
   Variable memory_mask = {};
@@ -25,8 +25,8 @@ struct DecoderMasks {
 };
 
 using TransformerDecoderLayerOptions = TransformerEncoderLayerOptions;
-/// x = norm1(x + self_attn(x)), x = norm2(x + multihead_attn(x, memory)), then
-/// x = norm3(x + linear2(activation(linear1(x)))), with dropout after each part.
+/// Computes x = norm1(x + self_attn(x)), x = norm2(x + multihead_attn(x, memory)), then x = norm3(x
+/// + linear2(activation(linear1(x)))), with dropout after each part.
 class TransformerDecoderLayer final : public Model<TransformerDecoderLayer> {
  public:
   static constexpr std::string_view kName = "TransformerDecoderLayer";
@@ -47,7 +47,7 @@ class TransformerDecoderLayer final : public Model<TransformerDecoderLayer> {
     return forward(x, memory, DecoderMasks{tgt_mask, memory_mask});
   }
   using Model::operator();
-  /// Also for masks in braces.
+  /// Overload for masks in braces.
   Variable operator()(const Variable& x, const Variable& memory, const DecoderMasks& masks,
                       Where where = Where::current()) const;
 
@@ -59,7 +59,7 @@ class TransformerDecoderLayer final : public Model<TransformerDecoderLayer> {
   TransformerDecoderLayerOptions options_;
 };
 
-/// A stack of clones of one layer, and a norm of the result if one is given.
+/// A stack of clones of one layer, optionally followed by a norm.
 class TransformerDecoder final : public Model<TransformerDecoder> {
  public:
   static constexpr std::string_view kName = "TransformerDecoder";
@@ -74,7 +74,7 @@ class TransformerDecoder final : public Model<TransformerDecoder> {
     return forward(x, memory, DecoderMasks{tgt_mask, memory_mask});
   }
   using Model::operator();
-  /// Also for masks in braces.
+  /// Overload for masks in braces.
   Variable operator()(const Variable& x, const Variable& memory, const DecoderMasks& masks,
                       Where where = Where::current()) const;
 
@@ -95,7 +95,7 @@ struct TransformerOptions {
   bool norm_first = false;
 };
 
-/// Masks of a Transformer, as in AttentionMasks.
+/// Masks of a Transformer, with the meaning of AttentionMasks.
 struct TransformerMasks {
   Variable src_mask = {};
   Variable tgt_mask = {};
@@ -106,7 +106,7 @@ struct TransformerMasks {
 };
 
 /// Decodes target with the encoded source as memory. Encoder and decoder end with a LayerNorm.
-/// Weights of two dimensions are initially uniform by Xavier's bounds.
+/// Weights of two dimensions are initialised by xavier_uniform_.
 class Transformer final : public Model<Transformer> {
  public:
   static constexpr std::string_view kName = "Transformer";
@@ -131,10 +131,10 @@ class Transformer final : public Model<Transformer> {
     return forward(source, target, TransformerMasks{src_mask, tgt_mask});
   }
   using Model::operator();
-  /// Also for masks in braces.
+  /// Overload for masks in braces.
   Variable operator()(const Variable& source, const Variable& target, const TransformerMasks& masks,
                       Where where = Where::current()) const;
-  /// causal_mask() by PyTorch's name.
+  /// causal_mask() under PyTorch's name.
   static Variable generate_square_subsequent_mask(int64_t length) { return causal_mask(length); }
 
   TransformerEncoder encoder;

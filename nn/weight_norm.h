@@ -26,9 +26,10 @@ concept HasWeight = std::derived_from<std::remove_cvref_t<Layer>, Weighted>;
 
 namespace utils {
 
-/// Trains length and direction of the weight apart (Salimans and Kingma 2016): weight = g v / |v|,
-/// with one length for each entry of dimension dim, or one for all with dim -1. Returns the layer.
-/// Throws ArgumentError if the size of the weight is unknown, or if it is computed already.
+/// Splits the weight into length and direction, which are trained separately (Salimans and Kingma
+/// 2016): weight = g v / |v|, with one length for each entry of dimension dim, or one for all with
+/// dim -1. Returns the layer. Throws ArgumentError if the size of the weight is unknown, or if the
+/// weight is already computed from other parameters.
 template <detail::HasWeight Layer>
 Layer weight_norm(Layer&& layer, std::string_view name = "weight", int dim = 0) {
   detail::set_weight_norm(layer, name, dim);
@@ -43,29 +44,31 @@ Layer spectral_norm(Layer&& layer, std::string_view name = "weight", int64_t n_p
   detail::set_spectral_norm(layer, name, n_power_iterations, eps, dim);
   return std::forward<Layer>(layer);
 }
-/// Make the weight as it is a parameter again.
+/// Make the current weight a parameter again.
 void remove_weight_norm(Weighted& layer);
 void remove_spectral_norm(Weighted& layer);
 
-/// Weights with elements that stay 0, as in torch.nn.utils.prune. The weight is the parameter
-/// "parametrizations.weight.original", which is the handle that optimizers know, times the buffer
-/// "parametrizations.weight.mask". Each call prunes elements that are still kept.
+/// Weights with elements that stay 0, as in torch.nn.utils.prune. The weight is the product of the
+/// parameter "parametrizations.weight.original", which is the same handle as before and known to
+/// optimizers, and the buffer "parametrizations.weight.mask". Each call prunes elements that are
+/// still kept.
 namespace prune {
-/// How many elements: a number, 3, or a share of those that are kept, 0.3.
+/// How many elements to prune: a number, 3, or a share of those that are kept, 0.3.
 class Amount {
  public:
   template <typename T>
   requires std::is_arithmetic_v<T> Amount(T amount)
       : value_(double(amount)), is_share_(std::is_floating_point_v<T>) {}
-  /// Throws ArgumentError unless the number is in [0, count], or the share in [0, 1].
+  /// Returns the number of elements. Throws ArgumentError unless the number is in [0, count], or
+  /// the share in [0, 1].
   int64_t of(int64_t count) const;
 
  private:
   double value_;
   bool is_share_;
 };
-/// Throw ArgumentError for another name than "weight", and if the size of the weight is unknown or
-/// if weight_norm or spectral_norm computes it.
+/// Prune elements. Throw ArgumentError for a name other than "weight", and if the size of the
+/// weight is unknown or weight_norm or spectral_norm computes the weight.
 void l1_unstructured(Weighted& layer, std::string_view name, Amount amount);
 void random_unstructured(Weighted& layer, std::string_view name, Amount amount);
 /// Makes the weight, with its zeros, the parameter again.

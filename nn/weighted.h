@@ -1,4 +1,4 @@
-// Base of layers with a weight and a bias, whose sizes may become known at the first input.
+// Base of layers with a weight and a bias, whose sizes may be inferred from the first input.
 #pragma once
 
 #include "nn/init.h"
@@ -35,14 +35,15 @@ class Weighted : public Module {
   /// Allocates the parameters under their existing handles and initialises them.
   void allocate(const Shape& weight_shape) const { allocate(weight_shape, weight_shape[0]); }
   void allocate(const Shape& weight_shape, int64_t bias_size) const;
-  /// The weight of a call: the member, or what nn/weight_norm.h computes in its place.
+  /// Returns the weight of a call: the member, or the weight that nn/weight_norm.h computes in its
+  /// place.
   const Variable& used_weight(Variable& computed) const {
     if (parts_ == nullptr) [[likely]]
       return weight;
     return computed = compute_weight();
   }
 
-  /// Answers `nn::Linear fc{nullptr}`, which is libtorch's empty layer.
+  /// Compile error for `nn::Linear fc{nullptr}`, libtorch's empty layer.
   template <typename T>
   static constexpr bool refuse_nullptr() {
     static_assert(tapegrad::detail::kNever<T>,

@@ -11,27 +11,27 @@ namespace tapegrad::distributions {
 
 inline TensorOptions like(const Variable& x) { return {.dtype = x.dtype(), .device = x.device()}; }
 Shape joined(const Shape& a, const Shape& b);
-/// The shape to which the parameters broadcast.
+/// Returns the shape to which the parameters broadcast.
 Shape batch_of(const Variable& a, const Variable& b);
-/// Throws ArgumentError, naming the condition, unless it holds for all elements.
+/// Throws ArgumentError, naming the condition, unless `holds` is true for all elements.
 void require(std::string_view kind, std::string_view condition, const Variable& holds);
-/// Returns the log density f(value), and -inf where `outside` holds. There f gets `point`, a value
-/// inside of the support, so that the gradients of the parameters are 0 and not NaN.
+/// Returns the log density f(value), and -inf where `outside` is true. For these elements f gets
+/// `point`, a value in the support, so that the gradients of the parameters are 0 and not NaN.
 template <typename F>
 Variable log_density(const Variable& value, const Variable& outside, Operand point, F f) {
   return where(outside, -INFINITY, f(where(outside, point, value)));
 }
-/// Counts times logarithms of probabilities, which may be -inf where the count is 0.
+/// Multiplies counts by logarithms of probabilities, which may be -inf where the count is 0.
 Variable count_times(const Variable& counts, const Variable& logs);
-/// Whether an element is finite and no whole number.
+/// Returns whether an element is finite and not a whole number.
 Variable has_fraction(const Variable& value);
-/// Returns the probabilities, and NaN in place of those outside of [0, 1].
+/// Returns the probabilities, with NaN in place of those outside of [0, 1].
 Variable checked_probability(const Variable& probability);
-/// Uniform numbers in (0, 1), so that log(u) and log(-log(u)) are finite.
+/// Returns uniform numbers in (0, 1), so that log(u) and log(-log(u)) are finite.
 Variable open_uniform(const Shape& shape, const Variable& of, RandomGenerator& generator);
-/// Draws from Gamma(shape, 1), differentiably in the shape.
+/// Draws from Gamma(shape, 1), differentiably with respect to the shape.
 Variable rsample_gamma(const Variable& shape, RandomGenerator& generator);
-/// The probability of values up to x >= 0 of Gamma(concentration, 1): the regularised lower
+/// Returns the probability of values up to x >= 0 of Gamma(concentration, 1): the regularised lower
 /// incomplete gamma function.
 Variable gamma_cdf(const Variable& concentration, const Variable& x);
 

@@ -9,9 +9,9 @@
 
 namespace tapegrad::nn {
 
-/// Held while a first call changes modules that other threads may call: to infer sizes, which
-/// replaces parameters, and to name parts, which visits them. Recursive, since an initializer may
-/// call modules.
+/// Mutex held while a first call changes modules that other threads may call: to infer sizes, which
+/// replaces parameters, and to name submodules, which visits them. Recursive, since an initializer
+/// may call modules.
 inline constinit std::recursive_mutex first_call;
 
 }  // namespace tapegrad::nn
@@ -22,7 +22,7 @@ struct ModuleHooks {
   HookList<nn::ForwardPreHook> before;
   HookList<nn::ForwardHook> after;
   HookList<nn::BackwardHook> backward;
-  uint32_t added = 0;  // hooks so far
+  uint32_t added = 0;  // number of hooks added so far
 };
 
 struct ModuleState {
@@ -33,10 +33,10 @@ struct ModuleState {
     std::unique_ptr<ModuleHooks> hooks;
     std::atomic<const std::string*> name{nullptr};  // "Net.fc1", in the last calling model
     std::atomic<uint64_t> named_in{0};              // id of that model
-    std::atomic<uint64_t> id{0};                    // as an outermost module, or 0
-    std::atomic<bool> has_sizes{false};             // seen by a thread: no size is to be inferred
-    std::atomic<bool> uses_mode{false};             // asked is_training(), or will ask
-    std::atomic<bool> members_checked{false};       // leave out no module
+    std::atomic<uint64_t> id{0};                    // nonzero after a call as an outermost module
+    std::atomic<bool> has_sizes{false};             // a thread has found that all sizes are known
+    std::atomic<bool> uses_mode{false};             // is_training() was called, or will be
+    std::atomic<bool> members_checked{false};       // members() was found to name all modules
     std::atomic<bool> parameters_checked{false};    // in the first recorded call as outermost
   };
 

@@ -9,9 +9,9 @@
 
 namespace tapegrad::nn::detail {
 
-/// Named by PyTorch's parametrizations: "original0" is g and "original1" is v of weight_norm,
-/// "original" the weight of spectral_norm before it is divided, "0._u" and "0._v" the singular
-/// vectors. A pruned weight is "original" times "mask".
+/// Parameters with the names of PyTorch's parametrizations: "original0" is g and "original1" is v
+/// of weight_norm; "original" is the weight of spectral_norm before the division, and "0._u" and
+/// "0._v" are the singular vectors. A pruned weight is "original" times "mask".
 class WeightParts final : public Model<WeightParts> {
  public:
   static constexpr std::string_view kName = "WeightParts";
@@ -19,8 +19,8 @@ class WeightParts final : public Model<WeightParts> {
   static void weight_norm(Weighted& layer, std::string_view name, int dim);
   static void spectral_norm(Weighted& layer, std::string_view name, int64_t n_power_iterations,
                             double eps, std::optional<int> dim);
-  /// Clears `amount` of the kept elements of the mask: the smallest of |weight|, or, if
-  /// `at_random`, any.
+  /// Clears `amount` of the kept elements of the mask: those with the smallest |weight|, or random
+  /// ones if `at_random`.
   static void prune(Weighted& layer, std::string_view function, std::string_view name,
                     utils::prune::Amount amount, bool at_random);
   static void remove_mask(Weighted& layer, std::string_view name);
@@ -33,7 +33,8 @@ class WeightParts final : public Model<WeightParts> {
   }
   /// Returns the weight. In training, spectral_norm first improves its singular vectors.
   Variable compute(bool is_training);
-  /// Sets the parameters so that the weight is w, before spectral_norm divides it.
+  /// Sets the parameters so that the weight is w; for spectral_norm, w is the weight before the
+  /// division.
   void set(const Variable& w);
 
  private:
@@ -45,7 +46,7 @@ class WeightParts final : public Model<WeightParts> {
   void iterate(const Variable& matrix, int64_t times);
 
   Variable original_, g_, v_;
-  Buffer mask_;  // of a pruned weight: 1 for elements that are kept, otherwise 0
+  Buffer mask_;  // for a pruned weight: 1 for elements that are kept, otherwise 0
   std::map<std::string, Buffer> vectors_;
   int dim_;
   int64_t iterations_ = 0;
