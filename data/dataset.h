@@ -1,4 +1,4 @@
-// Data sets: a number of examples, read one by one or in batches.
+// Data sets: examples, which are read one by one or in batches.
 //
 //   TensorDataset train(images, labels);                // [60000, 1, 28, 28] and [60000]
 //   auto noisy = map_dataset(train, [](Example e, RandomGenerator& random) {
@@ -21,7 +21,7 @@ struct Example {
   Variable data;
   Variable target;  // empty if the data set has no targets
 
-  /// batch[0] is data, batch[1] is target. Throws IndexError for another number.
+  /// Returns data for i = 0 and target for i = 1. Throws IndexError for another number.
   const Variable& operator[](int64_t i) const;
 };
 
@@ -30,8 +30,8 @@ inline Example operator|(const Example& example, Device device) {
   return {example.data | device, example.target.defined() ? example.target | device : Variable()};
 }
 
-/// Random numbers of one pass over the data. Those of an example depend only on seed, epoch and
-/// index, not on the thread that reads the example or on the order.
+/// Random numbers of one pass over the data. The numbers of an example depend only on seed, epoch
+/// and index, not on the thread that reads the example or on the order.
 struct SampleRandom {
   uint64_t seed = 0;
   uint64_t epoch = 0;
@@ -44,12 +44,12 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  /// Returns example `index` of [0, size()). Override one of the two; the second if the example is
-  /// changed at random, with random numbers from `random` alone.
+  /// Returns example `index` of [0, size()). Override one of the two overloads; the second one if
+  /// the example is changed at random, with random numbers only from `random`.
   virtual Example get(int64_t index) const;
   virtual Example get(int64_t index, RandomGenerator& random) const;
-  /// Returns the examples of these indices as a batch. The default calls get() for each and stacks
-  /// the results.
+  /// Returns the examples with these indices as a batch. The default calls get() for each index and
+  /// stacks the results.
   virtual Example gather(std::span<const int64_t> indices, const SampleRandom& random) const;
 
   Example operator[](int64_t index) const { return get(index); }
@@ -88,7 +88,7 @@ class TensorDataset final : public Dataset {
   Variable data_, target_;
 };
 
-/// Returns a data set that applies `change` to every example when it is read.
+/// Function that map_dataset() applies to every example when the example is read.
 using ExampleMap = std::function<Example(Example, RandomGenerator&)>;
 std::shared_ptr<const Dataset> map_dataset(std::shared_ptr<const Dataset> dataset,
                                            ExampleMap change);

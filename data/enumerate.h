@@ -16,8 +16,8 @@
 
 namespace tapegrad {
 
-/// An element of enumerate(range): its position, and the element that the range refers to. A range
-/// that makes its elements anew gives them by value.
+/// An element of enumerate(range): its index, and the element that the range refers to. If the
+/// range creates its elements during iteration, this holds the element by value.
 template <typename T>
 struct Enumerated {
   Enumerated(int64_t at, T&& element) : index(at), value(std::forward<T>(element)) {}
@@ -26,7 +26,8 @@ struct Enumerated {
   T value;
 };
 
-/// The elements of a range with their positions, from `start` on. A temporary range is kept.
+/// Returns the elements of a range with their indices, counted from `start`. A temporary range is
+/// kept.
 template <typename Range>
 class Enumerate {
  public:
@@ -37,7 +38,7 @@ class Enumerate {
     using At = decltype(std::begin(std::declval<std::remove_reference_t<Range>&>()));
     using Item = Enumerated<decltype(*std::declval<At&>())>;
     Iterator(At at, int64_t index) : at_(std::move(at)), index_(index) {}
-    /// A reference, so that both `auto [i, x]` and `auto& [i, x]` name the element.
+    /// Returns a reference, so that both `auto [i, x]` and `auto& [i, x]` name the element.
     Item& operator*() { return item_.emplace(index_, *at_); }
     Iterator& operator++() {
       ++at_;
@@ -70,8 +71,8 @@ Enumerate<Range> enumerate(Range&& range, int64_t start = 0) {
   return {std::forward<Range>(range), start};
 }
 
-/// The number of batches of a loader, of examples of a data set, of layers of a Sequential, of
-/// entries of a list; of a tensor, the size of dimension 0.
+/// Returns the number of batches of a loader, of examples of a data set, of layers of a Sequential,
+/// or of elements of a list; for a tensor, the size of dimension 0.
 template <typename T>
 requires(!std::derived_from<T, Variable> && requires(const T& x) {
   { x.size() } -> std::integral;

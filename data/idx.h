@@ -8,9 +8,9 @@ namespace tapegrad {
 
 /// Reads the tensor in an IDX file, plain or gzipped, with the type (uint8, int8, int16, int32,
 /// float32 or float64) and shape of its header. Allocates memory for the elements only if the file
-/// can hold as many, and reads no more than the header promises. Throws IoError if the file cannot
-/// be read. Throws FormatError, naming the file and the fault, if it is not an IDX file, is
-/// damaged, too short or too long.
+/// is large enough to contain them, and reads no more bytes than the header specifies. Throws
+/// IoError if the file cannot be read. Throws FormatError, naming the file and the fault, if the
+/// file is not an IDX file, is damaged, too short or too long.
 Variable read_idx(const std::string& path);
 
 }  // namespace tapegrad

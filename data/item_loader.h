@@ -16,8 +16,8 @@
 //     return std::tuple(nn::pad_sequence(words), lengths, labels);
 //   });
 //
-// The order of an epoch depends only on the seed and the epoch, and is that of a DataLoader with
-// equal options. train/fit_items.h trains and evaluates with such batches.
+// The order of an epoch depends only on the seed and the epoch. A DataLoader with equal options has
+// the same order. train/fit_items.h trains and evaluates with such batches.
 #pragma once
 
 #include <array>
@@ -41,8 +41,8 @@ namespace tapegrad {
 
 namespace detail {
 
-/// Reads batches `first` to `end` in order, by threads if requested. `example` says what fit() and
-/// evaluate() see of a batch.
+/// Reads batches `first` to `end` in order, on threads if requested. `example` returns the Example
+/// of a batch for fit() and evaluate().
 std::unique_ptr<BatchStream> read_items(std::function<std::shared_ptr<void>(int64_t number)> read,
                                         std::function<Example(void*)> example, int64_t first,
                                         int64_t end, const DataLoaderOptions& options);
@@ -51,14 +51,14 @@ void check_item_options(int64_t count, const DataLoaderOptions& options, Where w
 /// Throws ShapeError unless the tensors have equal sizes in dimension 0.
 void check_rows(std::span<const Variable> tensors);
 
-/// Stacks items; empty if the first is empty.
+/// Stacks items. Returns an empty Variable if the first item is empty.
 Variable stack_items(const std::vector<Variable>& items);
 /// Converts to Variables only.
 struct AnyVariable {
   template <std::same_as<Variable> T>
   operator T() const;
 };
-/// The number of fields of a struct whose fields are all Variables; 0 for other types.
+/// Number of fields of a struct whose fields are all Variables; 0 for other types.
 template <typename T>
 constexpr int count_variables() {
   using V = AnyVariable;
@@ -109,9 +109,9 @@ concept TupleLike = requires {
 
 }  // namespace detail
 
-/// Makes a batch of items: stacks Variables, makes tensors of numbers (int64, bool or the default
-/// float dtype), treats each field of a tuple, a pair, or a struct of Variables in this way, and
-/// leaves other types, such as std::string, as a std::vector.
+/// Makes a batch of items. Variables are stacked, and numbers become tensors (int64, bool or the
+/// default float dtype). Each field of a tuple, a pair, or a struct of Variables is treated in this
+/// way. Values of other types, such as std::string, become a std::vector.
 template <typename T>
 auto default_collate(const std::vector<T>& items) {
   if constexpr (std::same_as<T, Variable>) {
@@ -196,7 +196,7 @@ constexpr bool is_example() {
 template <typename Batch>
 Example example_of(Batch& batch, int64_t count) {
   if constexpr (!is_example<Batch>()) {
-    return {Variable(Tensor::empty({count}, u8)), {}};  // tells the number of items
+    return {Variable(Tensor::empty({count}, u8)), {}};  // only the number of items is meaningful
   } else if constexpr (TupleLike<Batch>) {
     return {std::get<0>(batch), std::get<1>(batch)};
   } else {
@@ -204,7 +204,7 @@ Example example_of(Batch& batch, int64_t count) {
     return {std::get<0>(fields), std::get<1>(fields)};
   }
 }
-/// Moves the Variables of a batch.
+/// Moves the Variables of a batch to a device.
 template <typename Batch>
 void move_fields(Batch& batch, Device device) {
   if constexpr (std::same_as<Batch, Variable>) {
@@ -218,7 +218,7 @@ void move_fields(Batch& batch, Device device) {
 
 }  // namespace detail
 
-/// Some items of such a data set, in the order of the indices: a part for validation, a fold.
+/// Some items of a data set, in the order of the indices: a validation set or a fold.
 template <typename Data>
 class ItemSubset {
  public:
@@ -243,7 +243,7 @@ class ItemSubset {
   std::vector<int64_t> indices_;
 };
 
-/// Splits such a data set, as random_split() of data/split.h.
+/// Splits a data set of items, like random_split() of data/split.h.
 template <typename Data, size_t N>
 requires(!std::derived_from<Data, Dataset> &&
          requires(const Data& data) {
@@ -259,8 +259,8 @@ requires(!std::derived_from<Data, Dataset> &&
   (std::make_index_sequence<N>());
 }
 
-/// Tensors with equal sizes in dimension 0, such as two inputs and a target. Item i has their rows
-/// i.
+/// Tensors with equal sizes in dimension 0, such as two inputs and a target. Item i consists of row
+/// i of each tensor.
 ///
 ///   StackDataset data(images, ages, labels);
 ///   for (auto& [image, age, label] : ItemLoader(data, {.batch_size = 32})) ...
@@ -288,9 +288,9 @@ template <typename... Xs>
 StackDataset(const Xs&...) -> StackDataset<sizeof...(Xs)>;
 
 /// Data is a std::vector of items, or a type with size() and get(index) or get(index,
-/// RandomGenerator&). pin_memory has no effect. A Loader: if a batch consists of two Variables,
-/// fit() and evaluate() take them as data and target; for other batches they take a function of
-/// model and batch.
+/// RandomGenerator&). pin_memory has no effect. If a batch consists of two Variables, fit() and
+/// evaluate() use them as data and target; for other batches, fit() and evaluate() need a function
+/// of model and batch.
 template <typename Data, typename Collate = std::nullptr_t>
 class ItemLoader final : public Loader {
  public:
@@ -310,7 +310,7 @@ class ItemLoader final : public Loader {
       decltype(detail::item_at(std::declval<const Data&>(), 0, std::declval<RandomGenerator&>()));
   using Batch = decltype(detail::batch_of(std::declval<const Collate&>(), std::vector<Item>()));
 
-  /// Number of items of the shard.
+  /// Returns the number of items of the shard.
   int64_t num_examples() const override { return epoch_size(dataset_size(), options_); }
   Shard shard() const override { return options_.shard; }
   int64_t dataset_size() const override {
@@ -343,7 +343,7 @@ class ItemLoader final : public Loader {
   Iterator begin() { return Iterator(Loader::begin()); }
 
  private:
-  /// What BatchStream::item() points to; the batch comes first.
+  /// Object that BatchStream::item() points to; the batch is its first member.
   struct Held {
     Batch batch;
     int64_t count;

@@ -35,7 +35,8 @@ class BatchStream {
   virtual ~BatchStream() = default;
   /// Stores the next batch, or returns false at the end of the epoch.
   virtual bool next(Example& batch) = 0;
-  /// The batch that next() delivered, of a loader of any fields (data/item_loader.h); else null.
+  /// Returns the batch that next() delivered, for loaders of any fields (data/item_loader.h); else
+  /// null.
   virtual std::shared_ptr<void> item() const { return nullptr; }
 };
 
@@ -45,24 +46,24 @@ class Loader {
   virtual ~Loader() = default;
 
   virtual int64_t num_examples() const = 0;
-  /// The part of the data set that this loader reads.
+  /// Returns the part of the data set that this loader reads.
   virtual Shard shard() const { return {}; }
-  /// Number of examples of the data set, of which num_examples() belong to the shard.
+  /// Returns the number of examples of the data set, of which num_examples() belong to the shard.
   virtual int64_t dataset_size() const { return num_examples(); }
   int64_t batch_size() const { return batch_size_; }
-  /// Of the order, and of the random numbers of examples.
+  /// Returns the seed of the order and of the random numbers of examples.
   virtual uint64_t seed() const { return 0; }
-  /// Number of batches per epoch.
+  /// Returns the number of batches per epoch.
   int64_t size() const;
-  /// The type of Iterator::item(); null if there is none.
+  /// Returns the type of Iterator::item(); null if there is none.
   virtual const std::type_info* item_type() const { return nullptr; }
   /// Whether a batch is an Example of data and target.
   virtual bool has_examples() const { return true; }
 
-  /// The epoch that the next begin() delivers, or the unfinished epoch that was begun last.
+  /// Returns the epoch that the next begin() delivers, or the unfinished epoch that was begun last.
   LoaderState state() const { return state_; }
-  /// Sets where the next begin() continues. Throws ArgumentError for a position past the end of an
-  /// epoch.
+  /// Sets the position from which the next begin() continues. Throws ArgumentError for a position
+  /// past the end of an epoch.
   void set_state(LoaderState state);
   void set_epoch(uint64_t epoch) { set_state({epoch, 0}); }
 
@@ -85,8 +86,8 @@ class Loader {
     Example batch_;
   };
   /// Begins the epoch of state(). When the epoch ends or another begin() is called, the epoch
-  /// number increases. An iterator that was begun before delivers the rest of its own epoch, and
-  /// state() is that of the one begun last.
+  /// number increases. An iterator that was begun earlier delivers the rest of its own epoch;
+  /// state() refers to the iterator that was begun last.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
@@ -102,13 +103,13 @@ class Loader {
   LoaderState state_;
 };
 
-/// Python's iter(loader): the batches of an epoch one by one, as next(it). The loader must outlive
-/// it.
+/// Iterator over the batches of an epoch, as Python's iter(loader); next(it) returns the next
+/// batch. The loader must outlive this object.
 template <typename Batches>
 class BatchIterator {
  public:
   explicit BatchIterator(Batches& batches) : at_(batches.begin()), end_(batches.end()) {}
-  /// Throws IndexError behind the last batch.
+  /// Returns the next batch. Throws IndexError after the last one.
   auto next() {
     if (begun_) ++at_;
     begun_ = true;
@@ -121,7 +122,7 @@ class BatchIterator {
   decltype(std::declval<Batches&>().end()) end_;
   bool begun_ = false;
 };
-/// `auto [x, y] = next(iter(loader));`
+/// Returns the next batch of a temporary iterator: `auto [x, y] = next(iter(loader));`.
 template <std::derived_from<Loader> Batches>
 BatchIterator<Batches> iter(Batches& batches) {
   return BatchIterator<Batches>(batches);
@@ -135,16 +136,16 @@ auto next(BatchIterator<Batches>&& batches) {
   return batches.next();
 }
 
-/// Chooses the examples of an epoch and their order; data/sampler.h has some.
+/// Chooses the examples of an epoch and their order. data/sampler.h has implementations.
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  /// Number of indices of an epoch.
+  /// Returns the number of indices of an epoch.
   virtual int64_t size() const = 0;
-  /// The indices of an epoch, which may repeat. Called by one thread at a time.
+  /// Returns the indices of an epoch, which may repeat. Called by one thread at a time.
   virtual std::vector<int64_t> indices(uint64_t epoch) const = 0;
 
-  /// The indices of one epoch: `for (int64_t i : sampler)`.
+  /// Iterates over the indices of one epoch: `for (int64_t i : sampler)`.
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -164,14 +165,14 @@ class Sampler {
 
    private:
     std::shared_ptr<const std::vector<int64_t>> indices_;
-    size_t left_ = 0;  // indices that follow
+    size_t left_ = 0;  // number of remaining indices
   };
-  /// Begins an epoch: 0 in the first loop, 1 in the second. Loaders have epochs of their own.
+  /// Begins an epoch: 0 in the first loop, 1 in the second. Loaders count their epochs separately.
   Iterator begin();
   Iterator end() const { return {}; }
 
  private:
-  uint64_t epoch_ = 0;  // of the next begin()
+  uint64_t epoch_ = 0;  // epoch of the next begin()
 };
 /// A sampler by value or by pointer, or none.
 class AnySampler {
@@ -187,7 +188,7 @@ class AnySampler {
   std::shared_ptr<const Sampler> sampler_;
 };
 
-/// In the order of PyTorch's parameters.
+/// Options in the order of PyTorch's parameters.
 struct DataLoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
@@ -198,11 +199,12 @@ struct DataLoaderOptions {
   /// the option has no effect.
   bool pin_memory = false;
   bool drop_last = false;   // leave out the last batch if it is smaller than the others
-  uint64_t seed = 0;        // of the order, and of the random numbers of examples
+  uint64_t seed = 0;        // for the order and for the random numbers of examples
   int prefetch_factor = 2;  // batches that each worker may be ahead
   Shard shard = {};         // the part of the data set that this process reads
 };
-/// Number of examples that an epoch of a data set of n examples has for the loader of a shard.
+/// Returns the number of examples per epoch that the loader of a shard reads from a data set of n
+/// examples.
 int64_t epoch_size(int64_t n, const DataLoaderOptions& options);
 
 /// Reads batches from any data set, on worker threads if requested. An exception of the data set is
@@ -210,7 +212,7 @@ int64_t epoch_size(int64_t n, const DataLoaderOptions& options);
 class DataLoader final : public Loader {
  public:
   /// Throws ArgumentError for a batch size below 1, for workers outside of [0, 1024], for a
-  /// prefetch_factor outside of [1, 65536], and for shuffle beside a sampler.
+  /// prefetch_factor outside of [1, 65536], and for shuffle combined with a sampler.
   DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {},
              Where where = Where::current());
   DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_size, bool shuffle = false,
@@ -232,7 +234,7 @@ class DataLoader final : public Loader {
 
   /// Throws ArgumentError if the loader was moved from.
   const Dataset& dataset() const;
-  /// Number of examples of the shard.
+  /// Returns the number of examples of the shard.
   int64_t num_examples() const override { return epoch_size(dataset().size(), options_); }
   Shard shard() const override { return options_.shard; }
   int64_t dataset_size() const override { return dataset().size(); }
@@ -257,15 +259,15 @@ struct DeviceLoaderOptions {
   bool shuffle = false;
   bool drop_last = false;
   uint64_t seed = 0;
-  /// Device of the tensors. By default, tensors on the CPU move to the default device, and others
-  /// stay where they are.
+  /// Device of the tensors. By default, tensors on the CPU are moved to the default device, and
+  /// tensors on other devices are not moved.
   std::optional<Device> device = {};
   Shard shard = {};  // the part of the data set that this process reads
 };
 
-/// Keeps tensors on a device. A batch is gathered there by index; without shuffling it is a view.
-/// Delivers the same batches as a DataLoader with equal options. A thread shuffles the following
-/// epoch.
+/// Loader for tensors that stay on a device. A batch is gathered on the device by index; without
+/// shuffling it is a view. Delivers the same batches as a DataLoader with equal options. A thread
+/// shuffles the next epoch in advance.
 class DeviceLoader final : public Loader {
  public:
   DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options,
@@ -290,9 +292,9 @@ class DeviceLoader final : public Loader {
   std::shared_ptr<NextOrder> next_order_;  // computed during the current epoch
 };
 
-/// The order of an epoch: 0 ... n - 1, shuffled by (seed, epoch).
+/// Returns the order of an epoch: 0 ... n - 1, shuffled by (seed, epoch).
 std::vector<int64_t> shuffled_order(int64_t n, uint64_t seed, uint64_t epoch);
-/// The entries of an epoch of `n` examples that the loader of a shard reads.
+/// Returns the entries of an epoch of `n` examples that the loader of a shard reads.
 std::vector<int64_t> order_of_epoch(int64_t n, const DataLoaderOptions& options, uint64_t epoch);
 
 }  // namespace tapegrad

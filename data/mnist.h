@@ -32,20 +32,21 @@ struct Mnist {
 
 /// Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
 /// t10k-labels-idx1-ubyte. Each name may end in ".gz" and may have "." instead of "-" before idx.
-/// Throws IoError with the tried paths if a file is missing; FormatError if images and labels do
-/// not fit together or a label is above 9.
+/// Throws IoError with the tried paths if a file is missing; FormatError if the numbers of images
+/// and labels differ or a label is above 9.
 Mnist load_mnist(const std::string& dir = kFashionMnistDir, MnistOptions options = {});
 
-/// Reads Keras's file mnist.npz: uint8 arrays x_train, y_train, x_test and y_test. Throws like
-/// load_mnist() and read_npz().
+/// Reads Keras's file mnist.npz: uint8 arrays x_train, y_train, x_test and y_test. Throws the
+/// errors of load_mnist() and read_npz().
 Mnist load_mnist_npz(const std::string& path, MnistOptions options = {});
 
-/// Handwritten digits of Debian's package python3-sklearn: a gzipped CSV file.
+/// File of handwritten digits in Debian's package python3-sklearn: a gzipped CSV file.
 inline constexpr const char* kDigitsFile =
     "/usr/lib/python3/dist-packages/sklearn/datasets/data/digits.csv.gz";
-/// Reads 8 x 8 digits of 17 grey levels: lines of 64 numbers in [0, 16] and a class. Every sixth
-/// image is for testing. The images are enlarged by linear interpolation to 24 x 24 pixels in the
-/// middle of 28 x 28, so that networks for MNIST take them. Throws IoError and FormatError.
+/// Reads 8 x 8 digits with 17 grey levels: lines of 64 numbers in [0, 16] and a class. Every sixth
+/// image is for testing. The images are enlarged by linear interpolation to 24 x 24 pixels and
+/// centred in 28 x 28 pixels, so that networks for MNIST accept them. Throws IoError and
+/// FormatError.
 Mnist load_digits(const std::string& path = kDigitsFile, MnistOptions options = {});
 
 struct DigitsOptions {
@@ -59,7 +60,8 @@ struct DigitsOptions {
 /// number of images.
 Mnist make_digits(DigitsOptions options = {});
 
-/// Class names of Fashion-MNIST, "T-shirt/top" to "Ankle boot". Throws IndexError outside [0, 10).
+/// Returns a class name of Fashion-MNIST, "T-shirt/top" to "Ankle boot". Throws IndexError outside
+/// [0, 10).
 std::string fashion_mnist_class(int64_t id);
 
 /// Returns pixels / divisor as float32; by default, maps bytes to [0, 1].

@@ -9,11 +9,11 @@
 
 namespace tapegrad {
 
-/// Returns the arrays of a file by name, without ".npy". Members are stored or deflated; their
+/// Returns the arrays of a file by name, without ".npy". Members may be stored or deflated; their
 /// checksums (CRC-32) are verified. Element types: bool, uint8, int8, int16, int32, int64, float16,
 /// float32 and float64, little-endian, in row-major order. Throws IoError if the file cannot be
-/// read. Throws FormatError, naming the file and the fault, if it is damaged or holds anything
-/// else.
+/// read. Throws FormatError, naming the file and the fault, if the file is damaged or has any other
+/// content.
 std::map<std::string, Variable> read_npz(const std::string& path);
 /// Returns the array of a .npy file. Types and errors are those of read_npz().
 Variable read_npy(const std::string& path);

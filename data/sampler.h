@@ -3,7 +3,7 @@
 //   WeightedRandomSampler sampler(weights, 1000);           // one weight per example
 //   DataLoader loader(train, {.batch_size = 32, .sampler = sampler});
 //
-// A sampler of your own derives from Sampler (data/loader.h). The indices depend only on its state
+// User-defined samplers derive from Sampler (data/loader.h). The indices depend only on its state
 // and the epoch, so that a run can be resumed.
 #pragma once
 
@@ -12,8 +12,8 @@
 namespace tapegrad {
 
 /// Draws num_samples indices with probabilities proportional to the weights, with or without
-/// replacement. Throws ArgumentError for a weight that is negative or not finite, and if too few
-/// are positive.
+/// replacement. Throws ArgumentError for a weight that is negative or not finite, and if there are
+/// too few positive weights.
 class WeightedRandomSampler final : public Sampler {
  public:
   WeightedRandomSampler(const std::vector<double>& weights, int64_t num_samples,
@@ -32,15 +32,15 @@ class WeightedRandomSampler final : public Sampler {
 
 struct RandomSamplerOptions {
   bool replacement = false;
-  std::optional<int64_t> num_samples = {};  // default: one per example
+  std::optional<int64_t> num_samples = {};  // default: the number of examples
   uint64_t seed = 0;
 };
-/// All examples in another order in each epoch; with replacement, num_samples drawn uniformly.
-/// Without it, num_samples of the data set's size or fewer, in a new order.
+/// Chooses all examples in a new random order in each epoch. With replacement, draws num_samples
+/// examples uniformly; without, chooses num_samples different examples.
 class RandomSampler final : public Sampler {
  public:
-  /// Throws ArgumentError for a negative number of examples, and for more num_samples than can be
-  /// drawn.
+  /// Throws ArgumentError for a negative number of examples, and if num_samples exceeds the number
+  /// that can be drawn.
   explicit RandomSampler(int64_t examples, RandomSamplerOptions options = {},
                          Where where = Where::current());
   explicit RandomSampler(const Dataset& dataset, RandomSamplerOptions options = {},
@@ -54,7 +54,7 @@ class RandomSampler final : public Sampler {
   RandomSamplerOptions options_;
 };
 
-/// All examples in their order, as a loader without a sampler and without .shuffle.
+/// Chooses all examples in their order, as a loader without a sampler and without .shuffle.
 class SequentialSampler final : public Sampler {
  public:
   /// Throws ArgumentError for a negative number of examples.
@@ -67,11 +67,12 @@ class SequentialSampler final : public Sampler {
   int64_t examples_;
 };
 
-/// These indices, in another order in each epoch.
+/// Chooses the given indices, in a new random order in each epoch.
 class SubsetRandomSampler final : public Sampler {
  public:
   explicit SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed = 0);
-  /// Indices in a tensor of integers, such as a part of randperm(n). Throws DTypeError for floats.
+  /// Overload for indices in a tensor of integers, such as a part of randperm(n). Throws DTypeError
+  /// for floats.
   template <std::derived_from<Variable> V>
   explicit SubsetRandomSampler(const V& indices, uint64_t seed = 0)
       : SubsetRandomSampler(indices_of(indices), seed) {}
@@ -85,8 +86,8 @@ class SubsetRandomSampler final : public Sampler {
   uint64_t seed_;
 };
 
-/// The indices of a sampler in lists of batch_size: `for (auto& indices : BatchSampler(sampler, 4,
-/// false))`. Each loop is another epoch of the sampler.
+/// Groups the indices of a sampler into lists of batch_size: `for (auto& indices :
+/// BatchSampler(sampler, 4, false))`. Each loop is a new epoch of the sampler.
 class BatchSampler {
  public:
   /// Throws ArgumentError for a batch size below 1.
@@ -100,21 +101,22 @@ class BatchSampler {
   AnySampler sampler_;
   int64_t batch_size_;
   bool drop_last_;
-  uint64_t epoch_ = 0;  // of the next begin()
+  uint64_t epoch_ = 0;  // epoch of the next begin()
   std::vector<std::vector<int64_t>> batches_;
 };
 
 struct DistributedSamplerOptions {
   bool shuffle = true;
   uint64_t seed = 0;       // equal on all ranks
-  bool drop_last = false;  // leave out examples rather than repeat some on the last ranks
+  bool drop_last = false;  // leave out examples, instead of repeating some on the last ranks
 };
-/// PyTorch's name for the part of a data set that one of several processes reads (data/shard.h).
-/// The same as the options .shuffle, .seed and .shard of a loader, with which another number of
-/// ranks can continue a run; do not set .shard, too. There is no set_epoch(): the loader counts.
+/// Sampler for the part of a data set that one of several processes reads (data/shard.h), under
+/// PyTorch's name. Equivalent to the options .shuffle, .seed and .shard of a loader; a different
+/// number of ranks can continue a run with either. Do not set .shard in addition. There is no
+/// set_epoch(), because the loader counts the epochs.
 class DistributedSampler final : public Sampler {
  public:
-  /// Throws ArgumentError for a shard that does not exist and a negative number of examples.
+  /// Throws ArgumentError for an invalid shard and for a negative number of examples.
   DistributedSampler(int64_t examples, Shard shard, DistributedSamplerOptions options = {},
                      Where where = Where::current());
   DistributedSampler(const Dataset& dataset, Shard shard, DistributedSamplerOptions options = {},

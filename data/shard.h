@@ -1,15 +1,16 @@
 // Shard: the part of a data set that one of several processes reads.
 //
 //   DataLoader batches(train, {.batch_size = 128, .shuffle = true, .shard = {rank, size}});
-//   DataLoader batches(train, {.batch_size = 128, .shuffle = true, .shard = world});  //
-//   dist/init.h
+//   auto world = dist::init();                                           // dist/init.h
+//   DataLoader batches(train, {.batch_size = 128, .shuffle = true, .shard = world});
 //
 // All processes compute the same order of the epoch, and rank r takes entries r, r + size,
-// r + 2 size ... of it: together the ranks' batches number k are the next batch_size * size entries
-// of the order. The seed, the data set and the options must be the same on all ranks.
+// r + 2 size ... of the order. Batch k of all ranks together therefore contains the next
+// batch_size * size entries of the order. The seed, the data set and the options must be the same
+// on all ranks.
 //
 // If the number of examples is not a multiple of `size`, the order is extended by its first
-// entries, so that all ranks have equally many; with drop_last it is shortened instead.
+// entries, so that all ranks have the same number; with drop_last the order is shortened instead.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Parts of data sets: splits at random, subsets, and several data sets as one.
+// Parts of data sets: random splits, subsets and concatenation.
 //
 //   const auto [train, validation] = split_dataset(data, 0.1);   // a tenth for validation
 //   auto [train, validation, test] = random_split(data, {0.8, 0.1, 0.1});
@@ -24,8 +24,8 @@ class Subset final : public Dataset {
   template <std::derived_from<Dataset> D>
   Subset(const D& dataset, std::vector<int64_t> indices, Where where = Where::current())
       : Subset(std::make_shared<D>(dataset), std::move(indices), where) {}
-  /// Indices in a tensor: `Subset(data, randperm(100).slice(0, 0, 80))`. Throws DTypeError unless
-  /// they are integers.
+  /// Overload for indices in a tensor: `Subset(data, randperm(100).slice(0, 0, 80))`. Throws
+  /// DTypeError unless they are integers.
   template <std::derived_from<Dataset> D, std::derived_from<Variable> V>
   Subset(const D& dataset, const V& indices, Where where = Where::current())
       : Subset(std::make_shared<D>(dataset), indices_in(indices, where), where) {}
@@ -51,15 +51,15 @@ class Subset final : public Dataset {
 };
 
 namespace detail {
-/// Indices of the parts of random_split().
+/// Returns the indices of the parts of random_split().
 std::vector<std::vector<int64_t>> random_parts(int64_t examples, const std::vector<double>& shares,
                                                uint64_t seed, Where where);
 uint64_t draw_seed(RandomGenerator& generator);
 }  // namespace detail
 
-/// Splits a data set at random into parts whose shares sum to 1, for example {0.8, 0.2}, or whose
-/// numbers of examples sum to that of the data set, for example {800, 200}. Throws ArgumentError
-/// for other shares.
+/// Splits a data set at random into parts. The sizes are shares that sum to 1, for example {0.8,
+/// 0.2}, or numbers of examples that sum to the size of the data set, for example {800, 200}.
+/// Throws ArgumentError for other sizes.
 std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
                                  const std::vector<double>& shares, uint64_t seed = 0,
                                  Where where = Where::current());
@@ -69,7 +69,7 @@ std::vector<Subset> random_split(const D& dataset, const std::vector<double>& sh
   return random_split(std::make_shared<D>(dataset), shares, seed, where);
 }
 
-/// A list of N parts, which `auto [train, test] = random_split(data, {0.8, 0.2})` takes apart.
+/// A list of N sizes, so that `auto [train, test] = random_split(data, {0.8, 0.2})` has N parts.
 template <size_t N>
 struct SplitParts : std::array<Subset, N> {
   operator std::vector<Subset>() const { return {this->begin(), this->end()}; }
@@ -83,7 +83,7 @@ SplitParts<N> random_split(const D& dataset, const double (&shares)[N], uint64_t
   (std::make_index_sequence<N>());
 }
 
-/// With parts that a generator draws: `random_split(data, {80, 20}, generator)`.
+/// Overload with a generator that draws the parts: `random_split(data, {80, 20}, generator)`.
 template <std::derived_from<Dataset> D, size_t N>
 SplitParts<N> random_split(const D& dataset, const double (&shares)[N], RandomGenerator& generator,
                            Where where = Where::current()) {
@@ -100,7 +100,7 @@ auto random_split(const D&, const double (&)[N]) {
                 "test] = load_digits(), or random_split(load_digits().train, {0.9, 0.1})");
 }
 
-/// The indices of one fold: every example is in `test` of exactly one fold.
+/// Indices of one fold. Every example is in `test` of exactly one fold.
 struct Fold {
   std::vector<int64_t> train, test;
 };
@@ -109,8 +109,8 @@ struct KFoldOptions {
   bool shuffle = false;
   uint64_t seed = 0;
 };
-/// Divides examples into folds for cross-validation, as scikit-learn's class of this name: the
-/// first folds have one example more if the number does not divide.
+/// Divides examples into folds for cross-validation, as scikit-learn's KFold does. If n_splits does
+/// not divide the number of examples, the first folds have one more example.
 ///
 ///   for (const auto& [train, test] : KFold(5).split(data))
 ///     fit(model, DataLoader(Subset(data, train), 32), ...);
@@ -120,10 +120,10 @@ class KFold {
   explicit KFold(KFoldOptions options);
   explicit KFold(int64_t n_splits = 5, bool shuffle = false, uint64_t seed = 0)
       : KFold(KFoldOptions{n_splits, shuffle, seed}) {}
-  /// KFold(5, {.shuffle = true})
+  /// Takes the number of folds, and options by name: KFold(5, {.shuffle = true}).
   KFold(int64_t n_splits, KFoldOptions options)
       : KFold(KFoldOptions{n_splits, options.shuffle, options.seed}) {}
-  /// Throws ArgumentError for fewer examples than folds.
+  /// Returns the folds. Throws ArgumentError for fewer examples than folds.
   std::vector<Fold> split(int64_t examples) const;
   std::vector<Fold> split(const Dataset& dataset) const { return split(dataset.size()); }
 
@@ -131,7 +131,7 @@ class KFold {
   KFoldOptions options_;
 };
 
-/// Several data sets, one after the other.
+/// Concatenation of several data sets.
 class ConcatDataset final : public Dataset {
  public:
   explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
@@ -146,15 +146,15 @@ class ConcatDataset final : public Dataset {
 
  private:
   std::vector<std::shared_ptr<const Dataset>> datasets_;
-  std::vector<int64_t> ends_;  // of each data set in this one
+  std::vector<int64_t> ends_;  // end of each data set in the concatenation
 };
 
 /// Moves a share of the examples, rounded to whole examples, to the second part. The order of the
-/// examples does not change within a part. Equal seeds give equal parts. Throws ArgumentError
+/// examples within a part does not change. Equal seeds give equal parts. Throws ArgumentError
 /// unless 0 <= share <= 1.
 std::pair<TensorDataset, TensorDataset> split_dataset(const TensorDataset& dataset, double share,
                                                       uint64_t seed = 0);
-/// Parts that read from the data set. Random numbers of an example are those that it has in the
+/// Overload whose parts read from the data set. An example gets the same random numbers as in the
 /// whole data set.
 std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split_dataset(
     std::shared_ptr<const Dataset> dataset, double share, uint64_t seed = 0);

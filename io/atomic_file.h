@@ -1,5 +1,5 @@
-// Replaces a file atomically: its path always holds either the old content or the new content, also
-// if the write fails or the process or machine stops.
+// Replaces a file atomically: the path always has either the old or the new content, even if the
+// write fails, or the process or the machine stops.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class AtomicFile {
  public:
   /// Throws IoError if the folder cannot be written or the target is not a regular file.
   explicit AtomicFile(const std::string& path);
-  ~AtomicFile();  // without commit(): removes the temporary file
+  ~AtomicFile();  // removes the temporary file unless commit() was called
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
@@ -25,13 +25,13 @@ class AtomicFile {
   /// would end the process, is blocked.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
-  /// When commit() returns, the new content is on disk and in place.
+  /// Flushes the file to disk and renames it to the target. On return the new content is durable.
   void commit();
 
  private:
   [[noreturn]] void fail_io(const char* what, int error) const;
 
-  std::string path_;    // as given, for messages
+  std::string path_;    // as given, for error messages
   std::string target_;  // with links resolved
   std::string temporary_;
   int file_ = -1;

@@ -15,11 +15,11 @@ namespace tapegrad {
 /// atomically. Throws DTypeError for bfloat16, which NumPy does not have, and IoError if the file
 /// cannot be written.
 void write_npy(const std::string& path, const Variable& x);
-/// Writes several arrays by name, not compressed, as numpy.savez does. Throws as write_npy(), and
-/// ArgumentError for an empty name, for a name of more than 65531 bytes, and for 4 GiB or more in
-/// one file.
+/// Writes several arrays by name, uncompressed, as numpy.savez does. The file is replaced
+/// atomically. Throws the errors of write_npy(), and ArgumentError for an empty name, for a name of
+/// more than 65531 bytes, and for 4 GiB or more in one file.
 void write_npz(const std::string& path, const std::map<std::string, Variable>& arrays);
-/// NumPy's name. Appends ".npz" to another path, as NumPy does.
+/// write_npz() under NumPy's name. Appends ".npz" to a path with another ending, as NumPy does.
 void savez(const std::string& path, const std::map<std::string, Variable>& arrays);
 
 inline void save_npy(const std::string& path, const Variable& x) { write_npy(path, x); }

@@ -21,14 +21,14 @@
 
 namespace tapegrad {
 
-/// A type that returns its tensors by name and accepts them back: a model, an optimizer.
+/// A type that returns its tensors by name and accepts them back, such as a model or an optimizer.
 template <typename M>
 concept HasState = requires(M& model, const TensorMap& state) {
   { model.state_dict() } -> std::convertible_to<TensorMap>;
   model.load_state_dict(state);
 };
 
-/// Variables by name: std::map<std::string, Variable>, or an unordered one.
+/// Variables by name: std::map<std::string, Variable>, or std::unordered_map.
 template <typename Map>
 concept VariablesByName = std::derived_from<typename Map::mapped_type, Variable> &&
     std::convertible_to<typename Map::key_type, std::string>;
@@ -42,15 +42,16 @@ TensorMap tensors_of(const Map& variables) {
 }  // namespace detail
 
 struct SaveOptions {
-  /// Floating-point tensors are converted to this dtype; others are stored unchanged. Throws
-  /// ArgumentError for a finite value that would become infinite: the largest float16 is 65504.
+  /// If set, floating-point tensors are converted to this dtype; others are stored unchanged.
+  /// save() throws ArgumentError for a finite value that would become infinite: the largest float16
+  /// is 65504.
   std::optional<DType> dtype = {};
   std::map<std::string, std::string> metadata = {};
 };
 
 /// Writes a temporary file beside the target, flushes it and renames it over the target, so the
-/// path always holds the old file or the new one. Throws IoError on failure; the old file is then
-/// unchanged. Throws ArgumentError for a path that ends in .npy or .npz: io/numpy_file.h writes
+/// path always has the old file or the new one. Throws IoError on failure; the old file is then
+/// unchanged. Throws ArgumentError for a path that ends in .npy or .npz; io/numpy_file.h writes
 /// NumPy's files.
 void save(const std::string& path, const TensorMap& tensors, SaveOptions options = {});
 template <HasState M>
@@ -67,11 +68,11 @@ void save(const Map& variables, const std::string& path, SaveOptions options = {
   save(path, detail::tensors_of(variables), std::move(options));
 }
 
-/// What a file has under one name: a tensor, a number, the tensors of a model, an optimizer or a
+/// Content of a file under one name: a tensor, a number, the tensors of a model, an optimizer or a
 /// state, or a list of such values with names.
 class Saved {
  public:
-  /// A tensor of one element: int64, bool or float64.
+  /// Stores a number as a tensor of one element: int64, bool or float64.
   template <typename T>
   requires std::is_arithmetic_v<T> Saved(T value) : Saved(number(value)) {}
   Saved(const Tensor& value);
@@ -88,7 +89,7 @@ class Saved {
     static_assert(detail::kNever<C>, "texts are metadata: save(path, model, {.metadata = ...})");
   }
 
-  /// The tensors by their names in the file: "epoch", "model.fc.weight".
+  /// Returns the tensors by their names in the file: "epoch", "model.fc.weight".
   static TensorMap join(std::initializer_list<std::pair<std::string, Saved>> values);
 
  private:
@@ -98,12 +99,12 @@ class Saved {
 };
 /// Saves several values in one file: `save("x.safetensors", {{"x", x}, {"y", y}})`,
 /// `save("run.safetensors", {{"epoch", 3}, {"model", net}, {"adam", adam.state_dict()}})`. The
-/// tensors of a model are named "model.fc.weight", and part_of() returns them. Throws ArgumentError
-/// if two tensors get one name.
+/// tensors of a model are named "model.fc.weight"; part_of() returns them. Throws ArgumentError if
+/// two tensors get one name.
 void save(const std::string& path, std::initializer_list<std::pair<std::string, Saved>> values);
 void save(std::initializer_list<std::pair<std::string, Saved>> values, const std::string& path);
-/// Returns one of the states of such a file, empty if the file has none of that name:
-/// `model.load_state_dict(part_of(load("run.safetensors"), "model"))`.
+/// Returns one of the states in such a file. Returns an empty map if the file has no state of this
+/// name: `model.load_state_dict(part_of(load("run.safetensors"), "model"))`.
 TensorMap part_of(const TensorMap& tensors, const std::string& state);
 /// Saves a Variable under the name "0", or several under "0", "1" ...
 void save(const Variable& x, const std::string& path);
@@ -115,33 +116,35 @@ void save(const std::vector<Variable>& xs, const std::string& path);
 inline void save(std::initializer_list<Variable> xs, const std::string& path) {
   save(std::vector<Variable>(xs), path);
 }
-/// Reads a file of that kind. Throws FormatError for a file with other names.
+/// Reads a file written by save() of Variables. Throws FormatError for a file with other names.
 void load(Variable& x, const std::string& path);
 void load(std::vector<Variable>& xs, const std::string& path);
-/// The order of torch::save(model, path).
+/// Overload with the order of arguments of torch::save(model, path).
 template <HasState M>
 void save(const M& model, const std::string& path, SaveOptions options = {}) {
   save(path, TensorMap(model.state_dict()), std::move(options));
 }
-/// libtorch's model behind a pointer: auto net = std::make_shared<Net>().
+/// Overload for a model behind a pointer, as in libtorch: auto net = std::make_shared<Net>().
 template <HasState M>
 void save(const std::shared_ptr<M>& model, const std::string& path, SaveOptions options = {}) {
   save(path, *model, std::move(options));
 }
 void save(const TensorMap& tensors, const std::string& path, SaveOptions options = {});
 
-/// Returns the tensors of a file, on the CPU. Throws IoError if it cannot be read; FormatError,
-/// naming the file and the fault, if it is invalid or incomplete. Types: F64 F32 F16 BF16 I64 I32
-/// I16 I8 U8 BOOL; at most 8 dimensions; a header of at most 8 MiB.
+/// Returns the tensors of a file, on the CPU. Throws IoError if the file cannot be read, and
+/// FormatError, naming the file and the fault, if the file is invalid or incomplete. Supports F64
+/// F32 F16 BF16 I64 I32 I16 I8 U8 BOOL, at most 8 dimensions, and a header of at most 8 MiB.
 TensorMap load(const std::string& path);
 std::map<std::string, std::string> load_metadata(const std::string& path);
 
-/// Converts each floating-point tensor to the floating-point type that `like` has under its name.
-/// Throws ArgumentError for a finite value that would become infinite.
+/// Converts each floating-point tensor to the dtype of the tensor with the same name in `like`, if
+/// that is a floating-point dtype. Throws ArgumentError for a finite value that would become
+/// infinite.
 TensorMap convert_like(TensorMap tensors, const TensorMap& like);
 
-/// Loads a file's tensors into a model; floats are converted to the model's type. If names, shapes
-/// or types do not fit, throws one ArgumentError that lists all faults, and the model is unchanged.
+/// Loads a file's tensors into a model; floats are converted to the model's dtype. If names, shapes
+/// or dtypes do not match, throws one ArgumentError that lists all faults, and the model is
+/// unchanged.
 template <HasState M>
 void load(const std::string& path, M& model) {
   model.load_state_dict(convert_like(load(path), model.state_dict()));

@@ -9,7 +9,7 @@ namespace tapegrad::optim {
 
 namespace detail {
 
-/// What the variants have in common.
+/// Options that the variants have in common.
 struct AdamRates {
   double beta1, beta2, eps;
   bool decoupled;
@@ -17,7 +17,7 @@ struct AdamRates {
 
 class AdamVariant : public Optimizer {
  protected:
-  /// `second` names the state beside exp_avg.
+  /// `second` is the name of the state in addition to exp_avg.
   AdamVariant(std::string_view kind, Params params, double lr, double weight_decay, AdamRates rates,
               std::string_view second);
 
@@ -61,8 +61,8 @@ struct RAdamOptions {
   double weight_decay = 0.0;
   bool decoupled_weight_decay = false;
 };
-/// Adam whose adaptive rate begins when its variance is known (Liu et al. 2019). State: exp_avg,
-/// exp_avg_sq.
+/// Adam whose adaptive rate is used as soon as its variance is known (Liu et al. 2019). State:
+/// exp_avg, exp_avg_sq.
 class RAdam final : public detail::AdamVariant {
  public:
   explicit RAdam(Params params, RAdamOptions options = {});

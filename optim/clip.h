@@ -1,4 +1,4 @@
-// Gradient clipping, to be called between backward() and step().
+// Gradient clipping, for use between backward() and step().
 #pragma once
 
 #include <iosfwd>
@@ -7,11 +7,12 @@
 
 namespace tapegrad::optim {
 
-/// A norm of gradients: a number as in libtorch, and a tensor of one element as in PyTorch.
+/// A norm of gradients: converts to a number as in libtorch, and to a tensor of one element as in
+/// PyTorch.
 class GradientNorm {
  public:
   GradientNorm(double value = 0) : value_(value) {}
-  /// A norm that the host has not read, because a step is being captured.
+  /// Makes a norm that the host has not read, because a step is being captured.
   explicit GradientNorm(const Variable& unread) : unread_(unread) {}
 
   operator double() const { return item(); }
@@ -29,7 +30,8 @@ class GradientNorm {
 std::ostream& operator<<(std::ostream& out, const GradientNorm& norm);
 
 namespace detail {
-/// clip_grad_norm_(). Unless `reads_norm`, it does not wait for a GPU, and the result is NaN there.
+/// Implements clip_grad_norm_(). Unless `reads_norm`, does not wait for a GPU, and the result on a
+/// GPU is NaN.
 GradientNorm clip_grad_norm(const std::vector<Variable>& params, double max_norm, double norm_type,
                             bool error_if_nonfinite, bool reads_norm);
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Schedulers made of other schedulers (optim/scheduler.h), as in PyTorch.
+// Schedulers composed of other schedulers (optim/scheduler.h), as in PyTorch.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace tapegrad::optim {
 
-/// A scheduler that another one is made of: both see the same object, also when it is moved.
-/// Refuses a temporary one.
+/// Reference to a scheduler that a combined scheduler uses. It follows a scheduler that is moved.
+/// Does not accept a temporary scheduler.
 class SchedulerRef {
  public:
   SchedulerRef(Scheduler& scheduler) : handle_(scheduler.handle()) {}
@@ -37,7 +37,7 @@ struct WarmupOptions {
   double start_factor = 0.0;
 };
 /// Increases the rate linearly from start_factor times the rate during the first steps, then runs
-/// another scheduler of the same optimizer from its step 0:
+/// another scheduler of the same optimizer from step 0:
 ///
 ///   optim::CosineAnnealingLR cosine(opt, {.T_max = 90});
 ///   optim::WarmupLR schedule(opt, cosine, {.warmup_steps = 10});
@@ -55,8 +55,8 @@ class WarmupLR final : public Scheduler {
   WarmupOptions options_;
 };
 
-/// Runs schedulers of one optimizer one after another, each from its step 0; the next one begins at
-/// each milestone. Step and save only the SequentialLR:
+/// Runs schedulers of one optimizer one after another, each from its own step 0. At each milestone
+/// the next scheduler begins. Step and save only the SequentialLR:
 ///
 ///   optim::LinearLR warmup(opt, 0.1, 1.0, 10);
 ///   optim::CosineAnnealingLR cosine(opt, 90);
@@ -72,7 +72,7 @@ class SequentialLR final : public Scheduler {
                      std::move(milestones)) {}
 
  private:
-  /// The scheduler of step t, and the number of the step in this scheduler.
+  /// Returns the scheduler of step t, and the number of this step in the scheduler.
   std::pair<const Scheduler*, int64_t> part_at(int64_t t) const;
   double rate(double base, int64_t t) const override;
   double next(double now, double base, int64_t t) const override;
@@ -81,8 +81,8 @@ class SequentialLR final : public Scheduler {
   std::vector<int64_t> milestones_;
 };
 
-/// Runs schedulers of one optimizer at once: each takes the rate of the scheduler before it for its
-/// initial rate, except those that set the rate of their formula in any case (optim/scheduler.h).
+/// Combines schedulers of one optimizer: each scheduler uses the rate of the previous one as its
+/// initial rate, except schedulers that always set the rate of their formula (optim/scheduler.h).
 /// Step and save only the ChainedScheduler:
 ///
 ///   optim::ConstantLR warmup(opt, 0.1, 20);

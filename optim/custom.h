@@ -1,4 +1,4 @@
-// CustomOptimizer: base of optimizers that are written with ops.
+// CustomOptimizer: base of optimizers whose steps are written with ops.
 //
 //   struct Lion : optim::CustomOptimizer {
 //     explicit Lion(optim::Params params, double lr = 1e-4)
@@ -11,7 +11,7 @@
 //   };
 //
 // Learning rates, groups, schedules, frozen parameters, state_dict() and resume work as for the
-// optimizers of optim/optimizers.h, whose steps are single kernels and faster.
+// optimizers of optim/optimizers.h. The steps of those are single kernels and therefore faster.
 #pragma once
 
 #include "optim/optimizer.h"
@@ -22,17 +22,17 @@ class CustomOptimizer : public Optimizer {
  public:
   /// A parameter in a step. Nothing is recorded.
   struct Parameter {
-    Variable value;               // assigned, or written in place
+    Variable value;               // may be assigned, or written in place
     const Variable& grad;         // of the parameter's dtype
-    std::vector<Variable> state;  // in the order of the names; zeros at first; float32 for 16 bits
-    double lr, weight_decay;      // of the group
+    std::vector<Variable> state;  // in the order of the names; initially zeros; float32 for 16 bits
+    double lr, weight_decay;      // values of the group
     int64_t step;                 // number of this step of the parameter, from 1
-    const ParamGroup& options;    // that the group was given, without the parameters
+    const ParamGroup& options;    // options that the group was given, without the parameters
   };
 
  protected:
-  /// `state` names the state of each parameter, which has its shape; `options`, the options of
-  /// ParamGroup that a group may have besides lr and weight_decay.
+  /// `state` names the state of each parameter; a state has the shape of its parameter. `options`
+  /// are the options of ParamGroup, besides lr and weight_decay, that a group may have.
   CustomOptimizer(std::string_view kind, Params params, double lr, double weight_decay = 0.0,
                   std::vector<std::string> state = {},
                   std::initializer_list<std::string_view> options = {});

@@ -23,9 +23,9 @@ namespace tapegrad::optim {
 
 struct GradScalerOptions {
   double init_scale = 65536.0;
-  double growth_factor = 2.0;      // of the scale, after growth_interval successful steps
+  double growth_factor = 2.0;      // multiplies the scale after growth_interval successful steps
   double backoff_factor = 0.5;     // multiplies the scale after a skipped step
-  int64_t growth_interval = 2000;  // number of steps without an infinity or NaN
+  int64_t growth_interval = 2000;  // number of steps without an infinity or NaN before growth
   bool enabled = true;             // if false, step() always steps and nothing is scaled
 };
 
@@ -34,8 +34,8 @@ class GradScaler {
   /// Throws ArgumentError unless init_scale > 0, growth_factor > 1, 0 < backoff_factor < 1 and
   /// growth_interval > 0.
   explicit GradScaler(GradScalerOptions options = {});
-  /// PyTorch's GradScaler("cuda"). Throws ArgumentError for a name that is not a device's. The
-  /// scale is on the device of the losses, whatever the name.
+  /// Overload for PyTorch's GradScaler("cuda"). Throws ArgumentError for a name that is not a
+  /// device's. The scale is on the device of the losses, whatever the name is.
   template <std::convertible_to<Device> D>
   explicit GradScaler(const D& device, GradScalerOptions options = {}) : GradScaler(options) {
     static_cast<void>(Device(device));
@@ -48,19 +48,20 @@ class GradScaler {
   /// already have underflowed to 0 or overflowed.
   void unscale_(Optimizer& optimizer);
   /// Calls unscale_() unless it was called, then optimizer.step() if all gradients are finite.
-  /// Returns whether it stepped. Throws ArgumentError if called twice without update() in between.
-  /// In a GraphedStep the device decides in each replay, and the result is true.
+  /// Returns whether the optimizer made a step. Throws ArgumentError if called twice without
+  /// update() in between. In a GraphedStep the device decides in each replay, and the result is
+  /// true.
   bool step(Optimizer& optimizer);
   /// Call once after the steps of all optimizers. Reduces the scale if a step was skipped;
   /// increases it after growth_interval calls without a skip, up to the range of float32. Throws
   /// ArgumentError if no gradients were unscaled.
   void update();
 
-  /// Waits for the device.
+  /// Returns the scale. Waits for the device.
   double get_scale() const { return scale_.item(); }
   bool is_enabled() const { return options_.enabled; }
 
-  /// "scale", "growth_factor", "backoff_factor", "growth_interval", "growth_tracker".
+  /// Returns "scale", "growth_factor", "backoff_factor", "growth_interval" and "growth_tracker".
   TensorMap state_dict() const;
   /// Throws ArgumentError, and changes nothing, unless `state` has exactly these entries with one
   /// valid number each.
@@ -74,18 +75,18 @@ class GradScaler {
 
  private:
   struct Seen {
-    uint64_t optimizer;  // its id
+    uint64_t optimizer;  // id of the optimizer
     Tensor found_inf;    // bool, on the device of the gradients
     bool has_stepped = false;
   };
   Seen* find(const Optimizer& optimizer);
   void move_to(Device device) const;
 
-  // The scale is on the device of losses and gradients, so that the host need not wait for it.
+  // The scale is on the device of losses and gradients, so that the host does not wait for it.
   GradScalerOptions options_;
   mutable Tensor scale_;           // float64
-  mutable Tensor growth_tracker_;  // int64: successful steps since the scale changed
-  std::vector<Seen> seen_;         // since the last update()
+  mutable Tensor growth_tracker_;  // int64: number of successful steps since the scale changed
+  std::vector<Seen> seen_;         // optimizers unscaled since the last update()
 };
 
 }  // namespace tapegrad::optim

@@ -1,4 +1,4 @@
-// LBFGS: a quasi-Newton method for smooth losses of all data (not of batches).
+// LBFGS: a quasi-Newton method for smooth losses over all data (not over batches).
 //
 //   optim::LBFGS opt(model, {.line_search_fn = "strong_wolfe"});
 //   for (int i = 0; i < 10; ++i)
@@ -18,19 +18,19 @@
 
 namespace tapegrad::optim {
 
-/// Names and defaults are PyTorch's.
+/// Options with PyTorch's names and defaults.
 struct LBFGSOptions {
   double lr = 1.0;
-  int64_t max_iter = 20;                 // of a step
-  std::optional<int64_t> max_eval = {};  // calls of the closure in a step; default: 1.25 max_iter
-  double tolerance_grad = 1e-7;          // a step ends if no gradient is larger
-  double tolerance_change = 1e-9;        // ... or if parameters and loss change less
+  int64_t max_iter = 20;                 // iterations per step
+  std::optional<int64_t> max_eval = {};  // calls of the closure per step; default: 1.25 max_iter
+  double tolerance_grad = 1e-7;          // a step ends if no gradient exceeds this magnitude
+  double tolerance_change = 1e-9;        // a step ends if parameters and loss change by less
   int64_t history_size = 100;
   std::string line_search_fn = {};  // "" or "strong_wolfe" (Nocedal and Wright 2006, 3.5 and 3.6)
 };
 
-/// One group of parameters of one dtype and device. State: that of the method, under "lbfgs." in
-/// state_dict(). step() without a closure throws ArgumentError.
+/// L-BFGS for one group of parameters of one dtype and device. state_dict() has the state of the
+/// method under "lbfgs.". step() without a closure throws ArgumentError.
 class LBFGS final : public Optimizer {
  public:
   explicit LBFGS(Params params, LBFGSOptions options = {});
@@ -55,18 +55,19 @@ class LBFGS final : public Optimizer {
   Variable values() const;
   void set_values(const Variable& values) const;
   void move(double t, const Variable& direction) const;
-  /// The direction of the next line search, from the gradient and the pairs.
+  /// Returns the direction of the next line search, from the gradient and the stored pairs.
   Variable direction(const Variable& gradient) const;
-  /// Remembers the change of the gradient over the last step.
+  /// Stores the change of the gradient over the last step.
   void note_pair(const Variable& gradient);
-  /// The loss and its derivatives at start + t direction. The parameters stay there.
+  /// Returns the loss and its derivatives at start + t direction. The parameters keep the values of
+  /// this point.
   Point evaluate(const std::function<Variable()>& closure, const Variable& start, double t) const;
-  /// The end of a line search that takes about `most` calls.
+  /// Returns the result of a line search that makes about `most` calls.
   Point search(const std::function<Variable()>& closure, const Point& from, double t,
                int64_t most) const;
 
   LBFGSOptions options_;
-  // The state; the vectors have all parameters behind one another.
+  // State. The vectors are concatenations over all parameters.
   int64_t iterations_ = 0;
   double t_ = 0, scale_ = 1;
   Variable direction_, last_gradient_;

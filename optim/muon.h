@@ -1,4 +1,4 @@
-// Muon: momentum with orthogonal updates, for matrices.
+// Muon: momentum with orthogonalized updates, for matrices.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace tapegrad::optim {
 
-/// By which the rate of a matrix [a, b] is multiplied: sqrt(max(1, a / b)); 0.2 sqrt(max(a, b)),
-/// so that rates of AdamW serve; or sqrt(a / b).
+/// Factor of the rate for a matrix [a, b]: sqrt(max(1, a / b)); 0.2 sqrt(max(a, b)), which makes
+/// rates of AdamW suitable; or sqrt(a / b).
 enum class MuonRate { kOriginal, kMatchRmsAdamW, kSpectralUnclamped };
 constexpr auto choice_names(MuonRate) {
   return std::to_array<ChoiceName<MuonRate>>(
@@ -23,7 +23,7 @@ struct MuonOptions {
   double momentum = 0.95;
   bool nesterov = true;
   std::array<double, 3> ns_coefficients = {3.4445, -4.775, 2.0315};
-  double eps = 1e-7;  // the least norm by which an update is divided
+  double eps = 1e-7;  // lower bound of the norm by which an update is divided
   int ns_steps = 5;
   Choice<MuonRate> adjust_lr_fn = MuonRate::kOriginal;
 };
@@ -33,10 +33,10 @@ struct MuonOptions {
 ///   o = u / |u|; ns_steps times: s = o o^T, o = (a I + b s + c s^2) o   (Newton and Schulz)
 ///   p = (1 - lr weight_decay) p - lr rate o
 ///
-/// Parameters are matrices; give vectors, embeddings and the last layer to another optimizer, such
-/// as AdamW. Throws ArgumentError for parameters of another rank. PyTorch, whose names and defaults
-/// these are, computes o in bfloat16; here it has the dtype of the momentum (float32 or float64).
-/// State: momentum_buffer.
+/// Parameters are matrices; use another optimizer, such as AdamW, for vectors, embeddings and the
+/// last layer. Throws ArgumentError for parameters of another rank. Names and defaults are
+/// PyTorch's. PyTorch computes o in bfloat16; here o has the dtype of the momentum (float32 or
+/// float64). State: momentum_buffer.
 class Muon final : public CustomOptimizer {
  public:
   explicit Muon(Params params, MuonOptions options = {});

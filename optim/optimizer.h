@@ -39,7 +39,7 @@ struct StepGuard;
 
 namespace tapegrad::optim {
 
-/// Parameters with their own options. Options that are left out are the optimizer's. Throws
+/// Parameters with their own options. Options that are not set are the optimizer's. Throws
 /// ArgumentError for an option that the optimizer does not have.
 struct ParamGroup {
   std::vector<Variable> params;
@@ -72,7 +72,7 @@ class Params {
       : Params(std::vector<Variable>(model.parameters()), where) {}
   Params(std::vector<Variable> params, Where where = Where::current());
   Params(std::initializer_list<Variable> params, Where where = Where::current());
-  Params(std::initializer_list<std::vector<Variable>> lists,  // one group of all
+  Params(std::initializer_list<std::vector<Variable>> lists,  // one group of all parameters
          Where where = Where::current());
   Params(std::vector<ParamGroup> groups, Where where = Where::current());
   Params(std::initializer_list<ParamGroup> groups, Where where = Where::current());
@@ -93,8 +93,9 @@ class Params {
 };
 
 class Optimizer;
-/// The learning rate, or the weight decay, of a group of an optimizer; assignment sets it. A copy
-/// is a number: `auto first = group.lr;` keeps the value, and a change of it changes no group.
+/// The learning rate, or the weight decay, of a group of an optimizer. Assignment sets the value of
+/// the group. A copy is a number: `auto first = group.lr;` keeps the value, and changing it does
+/// not change the group.
 class GroupRate {
  public:
   enum Kind { kLr, kWeightDecay };
@@ -103,7 +104,7 @@ class GroupRate {
   // Not trivial: clang refuses printf("%g", group.lr), for which g++ -Wall warns.
   GroupRate(const GroupRate& other) : value_(other) {}
   operator double() const;
-  /// libtorch's group.lr() and group.lr(0.1).
+  /// Access by libtorch's spelling, group.lr() and group.lr(0.1).
   double operator()() const { return *this; }
   const GroupRate& operator()(double lr) const { return *this = lr; }
   const GroupRate& operator=(double lr) const;
@@ -118,9 +119,9 @@ class GroupRate {
   Optimizer* optimizer_ = nullptr;  // null in a copy
   int64_t group_ = 0;
   Kind kind_ = kLr;
-  mutable double value_ = 0;  // of a copy
+  mutable double value_ = 0;  // value of a copy
 };
-/// `p.sub_(group.lr * p.grad())`
+/// Product in `p.sub_(group.lr * p.grad())`.
 template <std::derived_from<Variable> V>
 Variable operator*(const GroupRate& rate, const V& x) {
   return x * double(rate);
@@ -129,12 +130,13 @@ template <std::derived_from<Variable> V>
 Variable operator*(const V& x, const GroupRate& rate) {
   return x * double(rate);
 }
-/// The parameters of a group. Also called: libtorch's group.params().
+/// The parameters of a group. Callable, for libtorch's group.params().
 struct GroupParams : std::vector<Variable> {
   using std::vector<Variable>::vector;
   GroupParams& operator()() { return *this; }
 };
-/// A group of an optimizer, which must outlive this object. A copy is another handle to the group.
+/// A group of an optimizer. The optimizer must outlive this object. A copy is another handle to the
+/// group.
 struct OptimizerGroup {
   GroupParams params;
   GroupRate lr, weight_decay;
@@ -147,9 +149,10 @@ struct OptimizerGroup {
         weight_decay(other.weight_decay.of_same_group()) {}
   OptimizerGroup& operator=(const OptimizerGroup&) = default;
 
-  /// group["lr"] = 0.1, group["weight_decay"] = 0. Throws ArgumentError for another name.
+  /// Returns an option by name: group["lr"] = 0.1, group["weight_decay"] = 0. Throws ArgumentError
+  /// for another name.
   const GroupRate& operator[](std::string_view name) const;
-  // libtorch's group.options().set_lr(0.1).
+  // Members for libtorch's group.options().set_lr(0.1).
   OptimizerGroup& options() { return *this; }
   bool has_options() const { return true; }
   double get_lr() const { return lr; }
@@ -162,7 +165,7 @@ struct OptimizerGroup {
   }
 };
 
-/// zero_grad({.set_to_none = false})
+/// Options of zero_grad({.set_to_none = false}).
 struct ZeroGradOptions {
   ByName by_name = {};
   bool set_to_none = true;
@@ -176,14 +179,14 @@ class Optimizer : public tapegrad::detail::Tracked {
   virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
-  /// Moves the parameters, the state and the id. A step of the optimizer that was moved from throws
-  /// ArgumentError. Assignment destroys the optimizer that was there before: its schedulers throw
-  /// ArgumentError at their next step.
+  /// Moves the parameters, the state and the id. A step of the moved-from optimizer throws
+  /// ArgumentError. Move assignment destroys the optimizer that was there before; its schedulers
+  /// throw ArgumentError at their next step.
   Optimizer(Optimizer&& other) noexcept;
   Optimizer& operator=(Optimizer&& other) noexcept;
 
-  /// Updates every parameter that has a gradient, once. Not recorded. Frozen parameters have none
-  /// and keep their values.
+  /// Updates every parameter that has a gradient, once. Not recorded. Frozen parameters have no
+  /// gradient and keep their values.
   virtual void step();
   /// Calls the closure, which clears the gradients, computes the loss, calls backward() and returns
   /// the loss; then steps. Returns the loss. An empty closure is not called.
@@ -193,33 +196,36 @@ class Optimizer : public tapegrad::detail::Tracked {
     static_assert(tapegrad::detail::kNever<Gradients>,
                   "opt.step(grads): set p.grad() = ... of each parameter, then call opt.step()");
   }
-  /// Clears the gradients; or fills them with zeros, if not `set_to_none`.
+  /// Clears the gradients, or fills them with zeros if `set_to_none` is false.
   void zero_grad(bool set_to_none = true) const;
   void zero_grad(ZeroGradOptions options) const { zero_grad(options.set_to_none); }
-  /// The parameters of all groups.
+  /// Returns the parameters of all groups.
   std::vector<Variable> parameters() const;
 
-  /// Adds parameters with their own options, for example those of a part that is no longer frozen.
+  /// Adds parameters with their own options, for example those of a module that is no longer
+  /// frozen.
   void add_param_group(ParamGroup group);
-  /// Sets the learning rate of all groups, or of one.
+  /// Sets the learning rate of all groups, or of one group.
   void set_lr(double lr);
   void set_lr(int64_t group, double lr);
   double lr(int64_t group = 0) const;
-  /// As set_lr(). Throws ArgumentError for a negative value.
+  /// Sets the weight decay of a group. Throws ArgumentError for a negative value.
   void set_weight_decay(int64_t group, double weight_decay);
   double weight_decay(int64_t group = 0) const;
-  /// The groups, to read and to set: `for (auto& group : optimizer.param_groups()) group.lr *=
-  /// 0.1;`. Owned by the optimizer, until it is moved or a group is added.
+  /// Returns the groups, to read and to set: `for (auto& group : optimizer.param_groups()) group.lr
+  /// *= 0.1;`. The optimizer owns the list, which is valid until the optimizer is moved or a group
+  /// is added.
   std::vector<OptimizerGroup>& param_groups();
   int64_t group_count() const { return int64_t(groups_.size()); }
   const std::string& kind() const { return kind_; }
-  /// Never that of another optimizer, also when this one is destroyed.
+  /// Returns an id that is unique in the process, also after this optimizer is destroyed.
   uint64_t id() const { return id_; }
 
-  /// Learning rates and weight decays of the groups ("groups.0.lr"), and each parameter's step
-  /// count and state ("state.3.step", "state.3.exp_avg"). Parameters are numbered across groups.
+  /// Returns learning rates and weight decays of the groups ("groups.0.lr"), and each parameter's
+  /// step count and state ("state.3.step", "state.3.exp_avg"). Parameters are numbered across
+  /// groups.
   virtual TensorMap state_dict() const;
-  /// The state tensors themselves, not copies.
+  /// Returns the state tensors themselves, not copies.
   std::vector<Tensor> state() const;
   template <std::derived_from<Variable> V>
   auto state(const V&) const {
@@ -238,18 +244,18 @@ class Optimizer : public tapegrad::detail::Tracked {
  protected:
   struct Slot {
     Variable param;
-    int64_t steps = 0;          // steps made
+    int64_t steps = 0;          // number of steps made
     bool guarded = false;       // steps may include skipped ones; see settle()
     std::vector<Tensor> state;  // one per state_names(); empty if not used
   };
   struct Group {
     double lr, weight_decay;
     std::vector<Slot> slots;
-    ParamGroup own;             // options that the group was given; without the parameters
+    ParamGroup own;             // options that the group was given, without the parameters
     double initial_lr;          // the rate that the program gave, before schedulers changed it
     bool is_scheduled = false;  // whether a scheduler of the group was constructed
   };
-  /// The options of a group: the optimizer's, replaced by the group's own.
+  /// Returns the options of a group: those of the optimizer, with the group's own in their place.
   template <typename T, typename U>
   static void replace(T& option, const std::optional<U>& own) {
     if (own) option = *own;
@@ -257,18 +263,18 @@ class Optimizer : public tapegrad::detail::Tracked {
 
   /// `kind` names the optimizer in messages. Throws ArgumentError if no parameter requires a
   /// gradient, if a parameter occurs twice or is the result of an op, and for a negative learning
-  /// rate or decay. `options` names the options, besides these two, that a group may have.
+  /// rate or decay. `options` are the names of further options that a group may have.
   Optimizer(std::string_view kind, Params params, double lr, double weight_decay,
             std::initializer_list<std::string_view> options = {});
-  /// For a class that overrides step(), which reads param_groups() and writes the parameters under
-  /// NoGrad. State kept by the class is not in state_dict(), unlike that of a CustomOptimizer
-  /// (optim/custom.h).
+  /// Constructor for a class that overrides step(), reads param_groups() and writes the parameters
+  /// under NoGrad. State of such a class is not in state_dict(), in contrast to that of a
+  /// CustomOptimizer (optim/custom.h).
   explicit Optimizer(Params params, double lr = 1e-3, double weight_decay = 0.0);
   /// Throws ArgumentError for options of a group out of range. Constructors of derived classes call
-  /// check_groups(), which calls it for every group.
+  /// check_groups(), which calls this function for every group.
   virtual void check_group(const Group&) const {}
   void check_groups() const;
-  /// Line of the constructor's call; its errors name it.
+  /// Returns the line of the constructor's call, for its errors.
   Where made_at() const { return where_; }
 
   /// Name and initial value of one state per parameter; nullopt for a state that is not used.
@@ -278,15 +284,16 @@ class Optimizer : public tapegrad::detail::Tracked {
   };
   virtual std::vector<StateInfo> state_info(const Group& group) const;
   /// Overwrites parameters of the group and their state, unless the guard forbids it. Makes one
-  /// kernel call, whose arguments hold everything that changes from step to step (learning rate,
+  /// kernel call, whose arguments contain all values that change from step to step (learning rate,
   /// step numbers, guard). The default throws ArgumentError: the class overrides step() instead.
   virtual void update(const Group& group, const ParamUpdates& params, const StepGuard& guard);
-  /// Whether a gradient kept as rows (core/autograd/sparse_gradient.h) updates these rows alone.
-  /// Otherwise it becomes dense.
+  /// Whether a gradient kept as rows (core/autograd/sparse_gradient.h) updates only these rows. If
+  /// not, the gradient becomes dense.
   virtual bool updates_rows(const Group&) const { return false; }
-  /// Sets the momentum, or beta1, of a group. The default is that of optimizers without one.
+  /// Sets the momentum, or beta1, of a group. The default does nothing, for optimizers without
+  /// momentum.
   virtual void set_momentum(Group&, double) const {}
-  /// Makes update() get the gradients with the other sign.
+  /// Makes update() get the negated gradients.
   void set_maximize(bool on) { maximize_ = on; }
 
  private:
@@ -297,7 +304,7 @@ class Optimizer : public tapegrad::detail::Tracked {
 
   void take(Optimizer&& other) noexcept;  // everything but the handles
   void add_group(ParamGroup group);
-  /// set_lr() that keeps the initial rate.
+  /// set_lr() that does not change the initial rate.
   void schedule_lr(size_t group, double lr);
 
   /// Slots of one group, by index, whose parameters have one device and dtype.
@@ -308,14 +315,14 @@ class Optimizer : public tapegrad::detail::Tracked {
   /// Slots of the parameters that have a gradient, with prepared state.
   std::vector<Run> runs();
   void prepare_state(const Group& group, Slot& slot);
-  /// The gradient of a parameter if its rows alone are updated, otherwise null.
+  /// Returns the gradient of a parameter if only its rows are updated, otherwise null.
   RowGradientPtr rows_of(const Group& group, const Slot& slot) const;
   void make_row_step(const Group& group, Slot& slot, const RowGradient& gradient);
   void make_steps(const StepGuard& guard);
-  /// For steps recorded in a CUDA graph (core/autograd/internal/capture.h): makes a step that
-  /// changes nothing if *found_inf is true.
+  /// Makes a step that changes nothing if *found_inf is true. For steps recorded in a CUDA graph
+  /// (core/autograd/internal/capture.h).
   void step_unless(const Tensor& found_inf);
-  /// Allocates the counter of skipped steps. Must first be called outside of a recording.
+  /// Allocates the counter of skipped steps. The first call must be made outside of a recording.
   void prepare_to_skip(Device device);
   /// Subtracts skipped steps from the step counts. Waits for the device.
   void settle() const;
@@ -324,16 +331,16 @@ class Optimizer : public tapegrad::detail::Tracked {
   Where where_;
   std::vector<std::string_view> options_of_groups_;
   uint64_t id_;
-  double lr_, weight_decay_;  // of groups that have none of their own
+  double lr_, weight_decay_;  // for groups without their own values
   bool maximize_ = false;
   mutable std::vector<Group> groups_;
-  std::vector<OptimizerGroup> views_;  // what param_groups() returned; may be shorter than groups_
+  std::vector<OptimizerGroup> views_;  // returned by param_groups(); may be shorter than groups_
   mutable Tensor skipped_;             // on the device: steps skipped since the last settle()
-  mutable bool has_guarded_ = false;   // steps were made that may have been skipped
+  mutable bool has_guarded_ = false;   // whether steps were made that may have been skipped
 };
 
-/// First constructor argument of schedulers: an optimizer, and the line of the program that names
-/// the optimizer, for errors.
+/// First constructor argument of schedulers: an optimizer, and the line of the program that passed
+/// it, for errors.
 class OptimizerHere {
  public:
   OptimizerHere(Optimizer& optimizer, Where where = Where::current());
@@ -341,7 +348,8 @@ class OptimizerHere {
   OptimizerHere& operator=(const OptimizerHere&);
   ~OptimizerHere();
 
-  /// Throws ArgumentError if the optimizer no longer exists. Follows an optimizer that was moved.
+  /// Returns the optimizer, also after it was moved. Throws ArgumentError if the optimizer no
+  /// longer exists.
   Optimizer& get() const;
   Where where() const { return where_; }
 

@@ -1,5 +1,5 @@
-// The optimizers. Formulas, names and defaults are PyTorch's; the formulas are in ops/update.h. A
-// step is one fused kernel per parameter. The state of 16-bit parameters is float32.
+// The optimizers. Names and defaults are PyTorch's; the formulas are in ops/update.h. A step is one
+// fused kernel per parameter. The state of 16-bit parameters is float32.
 #pragma once
 
 #include <tuple>
@@ -20,8 +20,8 @@ constexpr bool refuse_chain() {
 }
 }  // namespace detail
 
-/// A number of an optimizer's options. The call of a member, as in libtorch, is answered by the
-/// compiler with what to type.
+/// A number in an optimizer's options. Calling the member, as in libtorch, gives a compile error
+/// with the spelling to use instead.
 template <typename T>
 struct Setting {
   constexpr Setting(T set) : value(set) {}
@@ -38,7 +38,7 @@ struct Setting {
 struct Betas : std::pair<double, double> {
   constexpr Betas(double beta1, double beta2) : pair(beta1, beta2) {}
   constexpr Betas(std::pair<double, double> both) : pair(both) {}
-  constexpr Betas(std::tuple<double, double> both)  // libtorch: std::make_tuple(0.5, 0.999)
+  constexpr Betas(std::tuple<double, double> both)  // for libtorch's std::make_tuple(0.5, 0.999)
       : pair(std::get<0>(both), std::get<1>(both)) {}
   template <typename T = double>
   auto operator()(std::pair<T, T>) const {
@@ -52,10 +52,10 @@ struct SGDOptions {
   Setting<double> dampening = 0.0;
   Setting<double> weight_decay = 0.0;
   Setting<bool> nesterov = false;  // requires momentum, and dampening 0
-  Setting<bool> maximize = false;  // steps that increase the loss
+  Setting<bool> maximize = false;  // make steps that increase the loss
 };
 /// Stochastic gradient descent. State: momentum_buffer. Without momentum and weight decay, a
-/// gradient of rows updates these rows alone; the other rows would not change.
+/// gradient kept as rows updates only these rows, because the other rows would not change.
 class SGD final : public Optimizer {
  public:
   explicit SGD(Params params, SGDOptions options = {});
@@ -78,11 +78,11 @@ class SGD final : public Optimizer {
 
 struct AdamOptions {
   Setting<double> lr = 1e-3;
-  Betas betas = {0.9, 0.999};  // decay of the mean and of the mean square
+  Betas betas = {0.9, 0.999};  // decay rates of the mean and of the mean square
   Setting<double> eps = 1e-8;
-  Setting<double> weight_decay = 0.0;  // times the parameter, added to the gradient
+  Setting<double> weight_decay = 0.0;  // times the parameter is added to the gradient
   Setting<bool> amsgrad = false;
-  Setting<bool> maximize = false;  // steps that increase the loss
+  Setting<bool> maximize = false;  // make steps that increase the loss
   bool fused = false;              // no effect: steps are always fused
 };
 /// State: exp_avg, exp_avg_sq; with amsgrad also max_exp_avg_sq.
@@ -111,11 +111,11 @@ class Adam : public Optimizer {
 
 struct AdamWOptions {
   Setting<double> lr = 1e-3;
-  Betas betas = {0.9, 0.999};  // decay of the mean and of the mean square
+  Betas betas = {0.9, 0.999};  // decay rates of the mean and of the mean square
   Setting<double> eps = 1e-8;
   Setting<double> weight_decay = 1e-2;  // times lr and the parameter, subtracted from the parameter
   Setting<bool> amsgrad = false;
-  Setting<bool> maximize = false;  // steps that increase the loss
+  Setting<bool> maximize = false;  // make steps that increase the loss
   bool fused = false;              // no effect: steps are always fused
 };
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
@@ -130,11 +130,11 @@ class AdamW final : public Adam {
 
 struct SparseAdamOptions {
   double lr = 1e-3;
-  std::pair<double, double> betas = {0.9, 0.999};  // decay of the mean and of the mean square
+  std::pair<double, double> betas = {0.9, 0.999};  // decay rates of the mean and of the mean square
   double eps = 1e-8;
 };
-/// Adam that updates only the rows of a gradient of rows, and their state; the moments of the other
-/// rows do not decay. Parameters with dense gradients are updated as by Adam.
+/// Adam that updates only the rows, and their state, of a gradient kept as rows; the moments of
+/// other rows do not decay. Parameters with dense gradients are updated as by Adam.
 class SparseAdam final : public Adam {
  public:
   explicit SparseAdam(Params params, SparseAdamOptions options = {});
@@ -152,8 +152,8 @@ struct AdagradOptions {
   Setting<double> initial_accumulator_value = 0.0;
   Setting<double> eps = 1e-10;
 };
-/// State: sum. Without weight decay, a gradient of rows updates these rows alone; the other rows
-/// would not change.
+/// State: sum. Without weight decay, a gradient kept as rows updates only these rows, because the
+/// other rows would not change.
 class Adagrad final : public Optimizer {
  public:
   explicit Adagrad(Params params, AdagradOptions options = {});
@@ -177,7 +177,7 @@ struct RMSpropOptions {
   Setting<double> weight_decay = 0.0;
   Setting<double> momentum = 0.0;
   Setting<bool> centered = false;
-  Setting<bool> maximize = false;  // steps that increase the loss
+  Setting<bool> maximize = false;  // make steps that increase the loss
 };
 /// State: square_avg; with centered also grad_avg; with momentum also momentum_buffer.
 class RMSprop final : public Optimizer {
@@ -203,7 +203,7 @@ struct AdadeltaOptions {
   double eps = 1e-6;
   double weight_decay = 0.0;
 
-  /// Keras's defaults. Its learning rate is a thousandth of PyTorch's. `Adadelta(model,
+  /// Returns Keras's defaults, whose learning rate is a thousandth of PyTorch's: `Adadelta(model,
   /// AdadeltaOptions::keras())`.
   static AdadeltaOptions keras() { return {.lr = 0.001, .rho = 0.95, .eps = 1e-7}; }
 };
@@ -228,13 +228,13 @@ class Adadelta final : public Optimizer {
 };
 
 struct RpropOptions {
-  double lr = 1e-2;                                   // the first step of every element
+  double lr = 1e-2;                                   // initial step of every element
   std::pair<double, double> etas = {0.5, 1.2};        // factors of an element's step
-  std::pair<double, double> step_sizes = {1e-6, 50};  // the smallest and the largest step
+  std::pair<double, double> step_sizes = {1e-6, 50};  // bounds of the step
 };
-/// Resilient backpropagation (Riedmiller and Braun 1993), for gradients of all data: the sign of an
-/// element's gradient gives the direction, and its changes the size of the step. State: prev,
-/// step_size.
+/// Resilient backpropagation (Riedmiller and Braun 1993), for gradients over all data: the sign of
+/// an element's gradient gives the direction of the step, and changes of the sign adapt its size.
+/// State: prev, step_size.
 class Rprop final : public Optimizer {
  public:
   explicit Rprop(Params params, RpropOptions options = {});
@@ -249,9 +249,9 @@ class Rprop final : public Optimizer {
 
 struct ASGDOptions {
   double lr = 1e-2;
-  double lambd = 1e-4;  // decay of the parameters and of the rate
+  double lambd = 1e-4;  // decay rate of the parameters and of the learning rate
   double alpha = 0.75;  // the rate of step t is lr / (1 + lambd lr (t - 1))^alpha
-  double t0 = 1e6;      // the step after which values are averaged
+  double t0 = 1e6;      // step after which values are averaged
   double weight_decay = 0.0;
 };
 /// Averaged gradient descent (Polyak and Juditsky 1992). State: ax, the average.

@@ -10,10 +10,10 @@
 //
 // Rates are computed from the step number and the initial rates, so they do not drift. `t` is the
 // number of steps made. If another scheduler or the program has changed a rate since the last step,
-// step() changes the new rate as PyTorch does: most schedules multiply the rate by the same factor
-// as their own, also a rate of 0. Several schedulers of one optimizer, and a ReduceLROnPlateau
-// beside them, thus act together. LambdaLR, OneCycleLR, CyclicLR and CosineAnnealingWarmRestarts
-// set the rate of their formula in any case.
+// step() changes the new rate as PyTorch does: most schedules multiply the rate by the factor by
+// which their formula changes, also a rate of 0. Several schedulers of one optimizer, and a
+// ReduceLROnPlateau, can therefore be combined. LambdaLR, OneCycleLR, CyclicLR and
+// CosineAnnealingWarmRestarts always set the rate of their formula.
 //
 // A scheduler may be moved, for example into a std::vector, and follows an optimizer that is moved.
 // If the optimizer is destroyed, step() throws ArgumentError.
@@ -45,10 +45,11 @@ class Scheduler : public tapegrad::detail::Tracked {
   void step();
   int64_t steps() const { return steps_; }
   int64_t last_epoch() const { return steps_; }
-  /// The rates of the groups since the last step.
+  /// Returns the rates of the groups since the last step.
   Rates get_last_lr() const;
 
-  /// "step", the initial rates and the rates. load_state_dict also sets the optimizer's rates.
+  /// Returns "step", the initial rates and the rates. load_state_dict() also sets the optimizer's
+  /// rates.
   virtual TensorMap state_dict() const;
   virtual void load_state_dict(const TensorMap& state);
   template <std::same_as<Tensor> T>
@@ -60,26 +61,27 @@ class Scheduler : public tapegrad::detail::Tracked {
 
  protected:
   explicit Scheduler(const OptimizerHere& optimizer);
-  /// Rate after t steps of a group whose initial rate is `base`.
+  /// Returns the rate after t steps of a group whose initial rate is `base`.
   virtual double rate(double base, int64_t t) const = 0;
-  /// Rate after t steps, t > 0, of a group whose initial rate is `base` and whose rate after t - 1
-  /// steps was changed to `now` by something else. The default takes the initial rate that would
-  /// have led to `now`, for a rate() that is linear in the initial rate.
+  /// Returns the rate after t steps, t > 0, of a group whose initial rate is `base` and whose rate
+  /// after t - 1 steps was set to `now` by other code. The default computes the initial rate that
+  /// would have led to `now`, for a rate() that is linear in the initial rate.
   virtual double next(double now, double base, int64_t t) const;
-  /// Whether step() sets rate(base, t) even if something else has changed the rate since.
+  /// Whether step() sets rate(base, t) even if other code has changed the rate since the last step.
   virtual bool is_absolute() const { return false; }
-  /// Momentum, or beta1, after t steps, of optimizers that have one; nullopt leaves it alone.
+  /// Returns the momentum, or beta1, after t steps, for optimizers that have one. nullopt leaves it
+  /// unchanged.
   virtual std::optional<double> momentum(int64_t) const { return {}; }
-  /// Sets the rates of the constructor.
+  /// Sets the rates. For constructors.
   void apply();
-  /// The rates that the program gave, before schedulers changed them.
+  /// Returns the rates that the program set, before schedulers changed them.
   std::vector<double> initial_rates() const;
 
   /// Throws ArgumentError if the optimizer no longer exists.
   Optimizer& optimizer() const { return optimizer_.get(); }
   Where made_at() const { return optimizer_.where(); }
-  /// Sets the initial rates of the groups, which schedulers constructed later take; or only those
-  /// of groups that have no scheduler yet.
+  /// Sets the initial rates of the groups, which schedulers constructed later use; only those of
+  /// groups without a scheduler if `only_unscheduled`.
   void set_initial_rates(double rate, bool only_unscheduled);
 
   std::vector<double> bases_;  // rates of the groups before the first step
@@ -89,10 +91,10 @@ class Scheduler : public tapegrad::detail::Tracked {
   friend class SequentialLR;
   friend class ChainedScheduler;
 
-  /// Sets the rates, and the momentum of step t. `own` are the rates of rate(), which differ if
-  /// something else has changed a rate.
+  /// Sets the rates, and the momentum of step t. `own` are the results of rate(), which differ from
+  /// `rates` if other code has changed a rate.
   void set_rates(const std::vector<double>& own, const std::vector<double>& rates, int64_t t);
-  /// rate() if it is absolute, otherwise next().
+  /// Returns rate() if the schedule is absolute, otherwise next().
   double following(double now, double base, int64_t t) const;
 
   OptimizerHere optimizer_;
@@ -104,7 +106,7 @@ class Scheduler : public tapegrad::detail::Tracked {
 /// Newer name in PyTorch.
 using LRScheduler = Scheduler;
 
-/// StepLR(optimizer, 30, {.gamma = 0.5})
+/// Option of StepLR(optimizer, 30, {.gamma = 0.5}).
 struct GammaOption {
   ByName by_name = {};
   double gamma = 0.1;
@@ -114,7 +116,7 @@ struct StepLROptions {
   int64_t step_size = 0;  // required
   double gamma = 0.1;
 };
-/// base gamma^floor(t / step_size).
+/// Rate: base gamma^floor(t / step_size).
 class StepLR final : public Scheduler {
  public:
   StepLR(const OptimizerHere& optimizer, StepLROptions options);
@@ -133,7 +135,7 @@ struct MultiStepLROptions {
   std::vector<int64_t> milestones = {};  // ascending; required
   double gamma = 0.1;
 };
-/// base gamma^(number of milestones <= t).
+/// Rate: base gamma^(number of milestones <= t).
 class MultiStepLR final : public Scheduler {
  public:
   MultiStepLR(const OptimizerHere& optimizer, MultiStepLROptions options);
@@ -150,7 +152,7 @@ class MultiStepLR final : public Scheduler {
   MultiStepLROptions options_;
 };
 
-/// base gamma^t.
+/// Rate: base gamma^t.
 class ExponentialLR final : public Scheduler {
  public:
   ExponentialLR(const OptimizerHere& optimizer, double gamma);
@@ -167,7 +169,7 @@ struct CosineAnnealingLROptions {
   int64_t T_max = 0;  // steps from the highest to the lowest rate; required
   double eta_min = 0.0;
 };
-/// eta_min + (base - eta_min) (1 + cos(pi t / T_max)) / 2.
+/// Rate: eta_min + (base - eta_min) (1 + cos(pi t / T_max)) / 2.
 class CosineAnnealingLR final : public Scheduler {
  public:
   CosineAnnealingLR(const OptimizerHere& optimizer, CosineAnnealingLROptions options);
@@ -191,8 +193,8 @@ struct LinearLROptions {
   double end_factor = 1.0;
   int64_t total_iters = 5;
 };
-/// base times a factor that changes linearly from start_factor to end_factor in total_iters steps:
-/// a warm-up.
+/// Rate: base times a factor that changes linearly from start_factor to end_factor in total_iters
+/// steps, for a warm-up.
 class LinearLR final : public Scheduler {
  public:
   explicit LinearLR(const OptimizerHere& optimizer, LinearLROptions options = {});
@@ -213,7 +215,7 @@ constexpr auto choice_names(AnnealStrategy) {
 }
 struct OneCycleLROptions {
   double max_lr = 0;        // required
-  int64_t total_steps = 0;  // the steps of the loop; one more throws ArgumentError. Required, or:
+  int64_t total_steps = 0;  // number of steps; one more throws ArgumentError. Required, or:
   int64_t epochs = 0, steps_per_epoch = 0;  // total_steps is the product
   double pct_start = 0.3;                   // share of the steps in which the rate grows
   Choice<AnnealStrategy> anneal_strategy = AnnealStrategy::kCos;
@@ -223,8 +225,9 @@ struct OneCycleLROptions {
   double final_div_factor = 1e4;  // the last rate is the initial rate / final_div_factor
   bool three_phase = false;       // the rate falls to the initial rate as fast as it grew
 };
-/// Smith and Topin 2017. Call step() after every batch. Sets the momentum of SGD and RMSprop and
-/// beta1 of Adam and its variants, also where the optimizer was constructed with another value.
+/// One-cycle policy (Smith and Topin 2017). Call step() after every batch. Sets the momentum of SGD
+/// and RMSprop and beta1 of Adam and its variants, even if the optimizer was constructed with
+/// another value.
 class OneCycleLR final : public Scheduler {
  public:
   OneCycleLR(const OptimizerHere& optimizer, OneCycleLROptions options);
@@ -242,7 +245,7 @@ class OneCycleLR final : public Scheduler {
   OneCycleLROptions options_;
 };
 
-/// base times factor(t).
+/// Rate: base times factor(t).
 class LambdaLR final : public Scheduler {
  public:
   LambdaLR(const OptimizerHere& optimizer, std::function<double(int64_t)> factor);
@@ -259,8 +262,8 @@ struct CosineAnnealingWarmRestartsOptions {
   int64_t T_mult = 1;
   double eta_min = 0.0;
 };
-/// eta_min + (base - eta_min) (1 + cos(pi s / T)) / 2, where s steps were made since the last
-/// restart and T is the length of the period: T_0, and T_mult times longer after each restart
+/// Rate: eta_min + (base - eta_min) (1 + cos(pi s / T)) / 2, where s is the number of steps since
+/// the last restart and T is the length of the period: T_0, multiplied by T_mult at each restart
 /// (Loshchilov and Hutter 2017).
 class CosineAnnealingWarmRestarts final : public Scheduler {
  public:
@@ -281,8 +284,8 @@ struct ConstantLROptions {
   double factor = 1.0 / 3;
   int64_t total_iters = 5;
 };
-/// base times factor during the first total_iters steps, then base. With total_iters = 0, base
-/// times factor for ever, as in PyTorch.
+/// Rate: base times factor during the first total_iters steps, then base. With total_iters = 0,
+/// base times factor in all steps, as in PyTorch.
 class ConstantLR final : public Scheduler {
  public:
   explicit ConstantLR(const OptimizerHere& optimizer, double factor = 1.0 / 3,
@@ -301,7 +304,7 @@ struct PolynomialLROptions {
   int64_t total_iters = 5;
   double power = 1.0;
 };
-/// base (1 - t / total_iters)^power; 0 after total_iters steps.
+/// Rate: base (1 - t / total_iters)^power; 0 after total_iters steps.
 class PolynomialLR final : public Scheduler {
  public:
   explicit PolynomialLR(const OptimizerHere& optimizer, int64_t total_iters = 5,
@@ -322,7 +325,7 @@ class PolynomialLR final : public Scheduler {
   double power_;
 };
 
-/// base factor(1) factor(2) ... factor(t).
+/// Rate: base factor(1) factor(2) ... factor(t).
 class MultiplicativeLR final : public Scheduler {
  public:
   MultiplicativeLR(const OptimizerHere& optimizer, std::function<double(int64_t)> factor);
@@ -331,7 +334,7 @@ class MultiplicativeLR final : public Scheduler {
   double rate(double base, int64_t t) const override;
   double next(double now, double base, int64_t t) const override;
   std::function<double(int64_t)> factor_;
-  // The product of the factors to step `known_`, and the factor of this step.
+  // Product of the factors up to step `known_`, and the factor of this step.
   mutable int64_t known_ = 0;
   mutable double product_ = 1, last_ = 1;
 };
@@ -347,13 +350,13 @@ struct CyclicLROptions {
   int64_t step_size_up = 2000;
   int64_t step_size_down = 0;  // default: step_size_up
   Choice<CycleMode> mode = CycleMode::kTriangular;
-  double gamma = 1.0;          // of kExpRange
+  double gamma = 1.0;          // for kExpRange
   bool cycle_momentum = true;  // the momentum, or beta1, falls while the rate grows
   double base_momentum = 0.8, max_momentum = 0.9;
 };
-/// Rises from base_lr to max_lr and falls back, again and again (Smith 2015). kTriangular2 halves
-/// the height with each cycle, kExpRange multiplies it by gamma^t. Sets the
-/// momentum as OneCycleLR does.
+/// Rate that rises from base_lr to max_lr and falls back, repeatedly (Smith 2015). kTriangular2
+/// halves the height with each cycle, kExpRange multiplies the height by gamma^t. Sets the momentum
+/// as OneCycleLR does.
 class CyclicLR final : public Scheduler {
  public:
   CyclicLR(const OptimizerHere& optimizer, CyclicLROptions options);
@@ -362,7 +365,7 @@ class CyclicLR final : public Scheduler {
       : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, step_size_up}) {}
 
  private:
-  double height(int64_t t) const;  // from 0 to 1
+  double height(int64_t t) const;  // in [0, 1]
   double rate(double base, int64_t t) const override;
   bool is_absolute() const override { return true; }
   std::optional<double> momentum(int64_t t) const override;
@@ -374,8 +377,8 @@ struct SWALROptions {
   int64_t anneal_epochs = 10;
   Choice<AnnealStrategy> anneal_strategy = AnnealStrategy::kCos;
 };
-/// Moves the rate to swa_lr within anneal_epochs steps, where it stays: the schedule of stochastic
-/// weight averaging (train/swa_utils.h).
+/// Moves the rate to swa_lr within anneal_epochs steps and keeps it there: the schedule of
+/// stochastic weight averaging (train/swa_utils.h).
 class SWALR final : public Scheduler {
  public:
   SWALR(const OptimizerHere& optimizer, SWALROptions options);
@@ -403,15 +406,15 @@ struct ReduceLROnPlateauOptions {
   Choice<PlateauMode> mode = PlateauMode::kMin;  // whether a smaller or a larger measure is better
   double factor = 0.1;
   int64_t patience = 10;    // steps without improvement before a reduction
-  double threshold = 1e-4;  // least change that counts as an improvement,
-  Choice<ThresholdMode> threshold_mode = ThresholdMode::kRelative;  // to the best value, or not
+  double threshold = 1e-4;  // smallest change that counts as an improvement
+  Choice<ThresholdMode> threshold_mode = ThresholdMode::kRelative;  // to the best, or absolute
   int64_t cooldown = 0;  // steps after a reduction that are not counted
   double min_lr = 0.0;
   double eps = 1e-8;  // smaller changes of the rate are not made
 };
 /// Multiplies the rates by `factor` when a measure has stopped improving: `schedule.step(loss)`. A
-/// measure improves, as in PyTorch, if it is below best * (1 - threshold), or with "max" above
-/// best * (1 + threshold). For a negative best value the bound lies on its worse side: take
+/// measure improves, as in PyTorch, if it is below best * (1 - threshold), or with "max" above best
+/// * (1 + threshold). If the best value is negative, this bound is worse than the best value: set
 /// .threshold_mode = "abs" for a measure that may be negative.
 class ReduceLROnPlateau {
  public:
@@ -429,7 +432,7 @@ class ReduceLROnPlateau {
   void step(double measure);
   void step(const Variable& measure) { step(measure.item()); }
   double best() const { return best_; }
-  /// The rates of the groups since the last step.
+  /// Returns the rates of the groups since the last step.
   Rates get_last_lr() const;
   TensorMap state_dict() const;
   void load_state_dict(const TensorMap& state);
@@ -449,7 +452,7 @@ class ReduceLROnPlateau {
   int64_t bad_steps_ = 0, cooling_ = 0;
 };
 
-/// PyTorch's name: `optim::lr_scheduler::StepLR`.
+/// PyTorch's namespace: `optim::lr_scheduler::StepLR`.
 namespace lr_scheduler = ::tapegrad::optim;
 
 }  // namespace tapegrad::optim

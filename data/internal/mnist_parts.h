@@ -1,4 +1,4 @@
-// Shared by the sources of data/; not part of the public interface.
+// Functions shared by the sources of data/. Not part of the public interface.
 #pragma once
 
 #include "data/mnist.h"

@@ -15,8 +15,8 @@ class Prefetch final {
  public:
   using Read = std::function<std::shared_ptr<void>(int64_t)>;
   Prefetch(Read read, int64_t first, int64_t end, int workers, int prefetch_factor);
-  /// Waits for the reads in progress. In a forked process, which does not have the threads,
-  /// abandons the memory that they share.
+  /// Waits for the reads in progress. In a forked process, which does not have the threads, leaks
+  /// the memory that the threads share.
   ~Prefetch();
 
   /// Returns the next batch, or null at the end. Rethrows an error of read(). Throws ArgumentError

@@ -1,4 +1,4 @@
-// Checks of options. See also check_range() in optim/optimizer.h.
+// Checks of options. optim/optimizer.h declares check_range().
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tapegrad::optim {
 
-/// Throws ArgumentError unless value > 0; 0 means that the option was left out.
+/// Throws ArgumentError unless value > 0. A value of 0 means that the option was omitted.
 inline void require_positive(std::string_view kind, std::string_view option, double value) {
   if (value == 0) fail<ArgumentError>(kind, ": the option ", option, " is missing");
   if (!(value > 0)) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not > 0");

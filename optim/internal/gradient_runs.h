@@ -9,12 +9,12 @@
 
 namespace tapegrad::optim::detail {
 
-/// Neighbouring gradients of one device and dtype.
+/// Consecutive gradients of one device and dtype.
 struct GradientRun {
   std::vector<Variable> grads;
   Gradients dense;  // the gradients, or copies of those that are not contiguous
 
-  /// To be called after a kernel wrote to `dense`.
+  /// Copies gradients back to non-contiguous tensors. Call after a kernel wrote to `dense`.
   void write_back() const {
     for (size_t i = 0; i < grads.size(); ++i) {
       Tensor& grad = grads[i].writable();
