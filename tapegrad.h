@@ -3,7 +3,7 @@
 // <tapegrad/nn/linear.h>.
 #pragma once
 
-#include <cmath>  // std::sqrt(2.0), std::exp(loss.item())
+#include <cmath>  // for std::sqrt(2.0), std::exp(loss.item())
 
 #include "core/autograd/anomaly.h"
 #include "core/autograd/checkpoint.h"

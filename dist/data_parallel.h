@@ -16,24 +16,24 @@
 // copies the values of rank 0. The ranks' losses must be means over batches of equal size for the
 // gradient to be that of all batches together.
 //
-// Communication. Parameters are grouped into buckets in the reverse order of registration, which is
-// about the order in which their gradients become complete. A complete bucket is sent by the
-// communication thread while the backward pass goes on. backward() returns when all gradients have
-// arrived; the profiler shows the wait as "all_reduce". Sums are added in the order of the ranks,
-// so their bits depend neither on the bucket sizes nor on timing.
+// Parameters are grouped into buckets in the reverse order of registration, which is about the
+// order in which their gradients become complete. A complete bucket is sent by the communication
+// thread while the backward pass goes on. backward() returns when all gradients have arrived; the
+// profiler shows the wait as "all_reduce". Sums are added in the order of the ranks, so their bits
+// depend neither on the bucket sizes nor on timing.
 //
-// Any backward pass that reaches a parameter counts, also one of a model that was called by its own
-// name. One that reaches only some of the parameters throws AutogradError, unless
-// find_unused_parameters is set. Gradients of gradient penalties (grad() with create_graph, then
-// backward()) work; backward() with create_graph throws AutogradError.
+// Every backward pass that reaches a parameter communicates, even if the model was called directly
+// and not through the DataParallel. A pass that reaches only some of the parameters throws
+// AutogradError, unless find_unused_parameters is set. Gradient penalties (grad() with
+// create_graph, then backward()) are supported; backward() with create_graph throws AutogradError.
 //
-// In a step that is captured (train/graphed_step.h), a pass that communicates ends the recording:
-// the step is not captured. Capture a pass in a no_sync() scope, and the update, and call
-// reduce_gradients() between them.
+// In a step that is captured (train/graphed_step.h), a pass that communicates ends the recording,
+// and the step is not captured. Instead, capture the pass in a no_sync() scope and the update as
+// two steps, and call reduce_gradients() between them.
 //
-// With shard_gradients, each rank receives and keeps a part of the mean gradients only, for a
+// With shard_gradients, each rank receives and keeps only a part of the mean gradients, for a
 // ShardedOptimizer of the net ("ZeRO stage 2"; dist/sharded_optimizer.h). grad() of a parameter is
-// then empty, and gradients that were sent are freed during the pass.
+// then empty, and gradients are freed during the pass as soon as they have been sent.
 #pragma once
 
 #include <cstdint>
@@ -47,36 +47,38 @@ namespace tapegrad::dist {
 
 struct DataParallelOptions {
   int64_t bucket_bytes = 25 << 20;
-  /// The first bucket is small, so that communication starts early.
+  /// Size of the first bucket, which is small so that communication starts early.
   int64_t first_bucket_bytes = 1 << 20;
-  /// Before each call of the model in training mode, replace its buffers, such as BatchNorm's
-  /// running statistics, by those of rank 0.
+  /// Whether each call of the model in training mode first replaces its buffers, such as
+  /// BatchNorm's running statistics, by those of rank 0.
   bool broadcast_buffers = true;
-  /// Let a pass leave out parameters: where another rank has a gradient, this rank contributes
-  /// zero; a parameter without a gradient on any rank keeps none. Costs a collective per pass.
+  /// Whether a pass may leave out parameters. If another rank has a gradient of the parameter, this
+  /// rank contributes zero; a parameter without a gradient on any rank gets none. Costs a
+  /// collective per pass.
   bool find_unused_parameters = false;
-  /// Send gradients as bfloat16; see ReduceOptions.
+  /// Whether gradients are sent as bfloat16; see ReduceOptions.
   bool compress = false;
-  /// Divide the gradients by the ranks. Not possible with find_unused_parameters.
+  /// Whether each rank keeps only a part of the gradients. Not possible with
+  /// find_unused_parameters.
   bool shard_gradients = false;
 };
 
 /// A bucket of the last pass. Times are seconds since the pass began.
 struct BucketTimes {
   int64_t bytes = 0;
-  double ready = 0;           // its gradients were complete
-  double begin = 0, end = 0;  // the communication thread was busy with it
+  double ready = 0;           // when its gradients were complete
+  double begin = 0, end = 0;  // when the communication thread worked on it
 };
 
-/// Of one rank, since the construction.
+/// Statistics of one rank since the construction.
 struct CommunicationStats {
   int64_t passes = 0;
-  int64_t buckets = 0;  // per pass
-  int64_t bytes = 0;    // of gradients, all passes
-  int64_t early = 0;    // buckets, of all passes, that were on their way before the last rule ended
-  double busy = 0;      // seconds in which a bucket was on its way
-  double exposed = 0;   // of these, seconds in which backward() had nothing else to do
-  double backward = 0;  // seconds of the last pass, with the exposed ones
+  int64_t buckets = 0;  // number of buckets per pass
+  int64_t bytes = 0;    // bytes of gradients in all passes
+  int64_t early = 0;    // buckets in all passes whose transfer began before the last rule ended
+  double busy = 0;      // seconds in which a transfer was in progress
+  double exposed = 0;   // of these, seconds in which backward() only waited
+  double backward = 0;  // seconds of the last pass, including exposed ones
   std::vector<BucketTimes> last = {};  // the buckets of the last pass, in the order of sending
 };
 
@@ -86,19 +88,19 @@ class DataParallel final : public nn::Model<DataParallel> {
  public:
   static constexpr std::string_view kName = "DataParallel";
   /// Throws ArgumentError on all ranks if their models differ, or if the model has layers whose
-  /// sizes are unknown. On ranks other than 0 the default generator gets a stream of its own, so
-  /// that dropout differs; initial weights are common.
+  /// sizes are unknown. On ranks other than 0 the default generator gets a separate stream, so that
+  /// dropout differs; initial weights are those of rank 0.
   DataParallel(const nn::Module& model, const Communicator& world,
                DataParallelOptions options = {});
 
   void members(nn::Members& m) override { model_->members(m); }
-  /// Calls a model with one argument. Call other models by their own name.
+  /// Calls a model with one argument. Call models with other arguments directly.
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return model_->call(x, where);
   }
 
-  /// A scope in which backward passes add to the gradients without communication. The next pass
-  /// outside of it sends the sums.
+  /// A scope in which backward passes accumulate gradients without communication. The next pass
+  /// outside of the scope sends the sums.
   class [[nodiscard]] NoSync {
    public:
     explicit NoSync(const DataParallel& net);
@@ -112,8 +114,8 @@ class DataParallel final : public nn::Model<DataParallel> {
   };
   NoSync no_sync() const { return NoSync(*this); }
 
-  /// A scope for ranks with different numbers of batches. A rank whose batches are over takes part
-  /// in the passes of the others, until all are done:
+  /// A scope for ranks with different numbers of batches. A rank without further batches takes part
+  /// in the passes of the other ranks until all are done:
   ///
   ///   auto join = net.join();
   ///   for (auto& [x, y] : batches) {
@@ -123,9 +125,8 @@ class DataParallel final : public nn::Model<DataParallel> {
   ///   }
   ///   while (join.follow()) opt.step();
   ///
-  /// Gradients are means over the ranks that have a batch. Costs a collective per pass. In the
-  /// scope, buffers are not broadcast; the last follow() makes them those of the rank with the most
-  /// batches.
+  /// Gradients are means over the ranks that have a batch. Costs a collective per pass. Buffers are
+  /// not broadcast in the scope; the last follow() copies those of the rank with the most batches.
   class [[nodiscard]] Join {
    public:
     explicit Join(const DataParallel& net);
@@ -133,9 +134,8 @@ class DataParallel final : public nn::Model<DataParallel> {
     Join(const Join&) = delete;
     Join& operator=(const Join&) = delete;
 
-    /// Waits for the next pass of the other ranks and stores its gradients as backward() would in
-    /// cleared ones. Returns false when no rank has batches left: all ranks must call it until
-    /// then.
+    /// Waits for the next pass of the other ranks and sets the gradients to its result. Returns
+    /// false when no rank has further batches. All ranks must call follow() until it returns false.
     bool follow();
 
    private:
@@ -144,17 +144,17 @@ class DataParallel final : public nn::Model<DataParallel> {
   };
   Join join() const { return Join(*this); }
 
-  /// Replaces gradients that passes in no_sync() scopes have left by their means over the ranks, in
+  /// Replaces gradients accumulated by passes in no_sync() scopes by their means over the ranks, in
   /// place, as the next pass would. For passes that communication must not interrupt, such as
   /// captured ones (train/graphed_step.h). In training mode, also broadcasts the buffers. Throws
   /// AutogradError as a pass does.
   void reduce_gradients() const;
 
-  /// Lets the ranks agree without a collective of its own: the number travels with the gradients
-  /// of later passes.
+  /// Sends a number to the other ranks together with the gradients of later passes, so that ranks
+  /// can agree without a separate collective.
   void tell(int64_t number) const;
-  /// The largest number that a rank had told when the last pass sent its last bucket; 0 before.
-  /// Equal on all ranks.
+  /// Returns the largest number that a rank had passed to tell() when the last pass sent its last
+  /// bucket; 0 before. Equal on all ranks.
   int64_t heard() const;
 
   CommunicationStats stats() const;

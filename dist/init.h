@@ -17,7 +17,7 @@
 //     RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 ./program &
 //   done; wait
 //
-// The same program runs alone: without a launcher there is one rank, and neither MPI nor a socket.
+// Without a launcher, the same program runs as a single rank and uses neither MPI nor a socket.
 #pragma once
 
 #include <optional>
@@ -27,8 +27,9 @@
 
 namespace tapegrad::dist {
 
-/// Where ranks meet that no launcher has introduced: rank 0 listens there, the others connect.
-/// Connections are neither encrypted nor authenticated: use a network that you trust.
+/// Meeting point of ranks that were started without a launcher: rank 0 listens at the address, and
+/// the other ranks connect to it. Connections are neither encrypted nor authenticated: use a
+/// trusted network.
 struct Rendezvous {
   int rank = 0;
   int size = 1;
@@ -37,32 +38,34 @@ struct Rendezvous {
 };
 
 struct InitOptions {
-  /// How long a rank waits for the others, in seconds; by default TAPEGRAD_DIST_TIMEOUT, or 300.
+  /// How long a rank waits for the others, in seconds. Default: TAPEGRAD_DIST_TIMEOUT, or 300.
   std::optional<double> timeout = {};
-  /// In place of a launcher and of variables.
+  /// If set, used in place of a launcher and of environment variables.
   std::optional<Rendezvous> rendezvous = {};
 };
 
-/// Returns the ranks of this program; a second call returns the same ones. The connection ends with
-/// the last of the returned objects, so keep one until the end of main(), in main(): a global
-/// variable lives too long, which looks like an exit().
+/// Returns the ranks of this program; a second call returns the same ranks. The connection ends
+/// with the last of the returned objects. Keep one in a variable of main(); a global variable is
+/// destroyed too late, and the process then appears to have called exit().
 ///
-/// Throws Error if a launcher started several ranks and MPI cannot be used; the message says what
-/// is missing. By TCP: throws ArgumentError for variables that are missing or no numbers, for two
-/// processes with one rank and for different sizes; TimeoutError, which names the missing ranks, if
-/// the ranks have not come in time; Error for an address that cannot be used.
+/// Throws Error if a launcher started several ranks and MPI cannot be used; the message names the
+/// missing part. With TCP, throws ArgumentError for variables that are missing or are not numbers,
+/// for two processes with one rank and for different sizes; TimeoutError, which names the missing
+/// ranks, if ranks have not connected in time; Error for an address that cannot be used.
 ///
-/// From then on, an uncaught exception of a rank is printed with the rank and ends all ranks with
-/// status 75, and so does a rank that leaves main() after an error while others still run.
+/// After init(), an uncaught exception of a rank is printed with the rank and ends all ranks with
+/// status 75. A rank that leaves main() after an error while others still run also ends all ranks.
 [[nodiscard]] Communicator init(InitOptions options = {});
 
-/// Returns the message of an error with the rank of this process: "rank 1 of 3: no such file".
-/// Returns the message itself if it begins with the rank, or if init() has connected no other
-/// ranks. Works after the last Communicator is gone, so that main() can print what it has caught.
+/// Returns the message of an error, preceded by the rank of this process: "rank 1 of 3: no such
+/// file". Returns the message unchanged if it begins with the rank, or if init() has connected no
+/// other ranks. Also works after the last Communicator was destroyed, so that main() can print the
+/// error that it caught.
 std::string with_rank(const std::string& message);
 
-/// Number of this process among those that the launcher started on this host; 0 alone. For a GPU of
-/// its own: `set_default_device({DeviceType::kCuda, int8_t(dist::local_rank())})`.
+/// Returns the number of this process among the processes that the launcher started on this host; 0
+/// without a launcher. To give each process a separate GPU: `set_default_device({DeviceType::kCuda,
+/// int8_t(dist::local_rank())})`.
 int local_rank();
 
 }  // namespace tapegrad::dist

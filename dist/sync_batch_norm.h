@@ -1,8 +1,9 @@
-// SyncBatchNorm: batch normalisation by the statistics of all ranks' batches.
+// SyncBatchNorm: batch normalization with the statistics of all ranks' batches.
 //
 //   dist::SyncBatchNorm norm({.num_features = 64}, world);     // in place of nn::BatchNorm2d
 //
-// With it, training on n ranks equals training in one process with a batch n times as large.
+// With this layer, training on n ranks equals training in one process with a batch n times as
+// large.
 #pragma once
 
 #include "dist/communicator.h"
@@ -11,8 +12,8 @@
 namespace tapegrad::dist {
 
 /// For [n, c], [n, c, l], [n, c, h, w] and [n, c, d, h, w]. Parameters, buffers and options are
-/// those of nn::BatchNorm2d. Ranks may have batches of different sizes. Each training step costs
-/// two collectives in the forward pass and two in the backward pass.
+/// those of nn::BatchNorm2d. Batches of the ranks may have different sizes. Each training step
+/// costs two collectives in the forward pass and two in the backward pass.
 class SyncBatchNorm final : public nn::Model<SyncBatchNorm> {
  public:
   static constexpr std::string_view kName = "SyncBatchNorm";

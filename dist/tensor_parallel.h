@@ -5,12 +5,13 @@
 //   Variable y = down(gelu(up(x)));     // x and y are the same on all ranks
 //
 // Each rank computes a part of the hidden units; only the result of the pair is summed. All ranks
-// must see the same batches, so these layers are not combined with DataParallel on the same
+// must use the same batches, so these layers cannot be combined with DataParallel on the same
 // communicator. Attention heads are split in the same way: ColumnLinear for the projections of
-// queries, keys and values, size() times fewer heads on each rank, and RowLinear behind them.
+// queries, keys and values, 1 / size() of the heads on each rank, and RowLinear for the output
+// projection.
 //
-// Weights are those of one process: drawn whole by the default generator, which must have one state
-// on all ranks, and then cut.
+// Initial weights are the same as in one process: each rank draws the whole weight from the default
+// generator, which must have the same state on all ranks, and keeps a part.
 #pragma once
 
 #include "dist/communicator.h"
@@ -18,14 +19,15 @@
 
 namespace tapegrad::dist {
 
-/// Maps x [..., in_features], equal on all ranks, to this rank's out_features / size() results:
-/// rows rank * k ... of the weight of an nn::Linear. The gradient of x is summed over the ranks.
+/// Maps x [..., in_features], equal on all ranks, to out_features / size() results: on rank r those
+/// of part r of the rows of the weight of an nn::Linear. The gradient of x is summed over the
+/// ranks.
 class ColumnLinear final : public nn::Model<ColumnLinear> {
  public:
   static constexpr std::string_view kName = "ColumnLinear";
   /// Throws ArgumentError unless size() divides out_features, and for sizes below 1.
   ColumnLinear(nn::LinearSettings options, const Communicator& world);
-  /// The rank's part of an existing layer.
+  /// Takes the rank's part of an existing layer.
   ColumnLinear(const nn::Linear& whole, const Communicator& world);
 
   void members(nn::Members& m) override { m("weight", weight)("bias", bias); }
@@ -38,7 +40,7 @@ class ColumnLinear final : public nn::Model<ColumnLinear> {
 };
 
 /// Maps this rank's x [..., in_features / size()] to [..., out_features], equal on all ranks: the
-/// sum over the ranks, and the bias.
+/// sum over the ranks plus the bias.
 class RowLinear final : public nn::Model<RowLinear> {
  public:
   static constexpr std::string_view kName = "RowLinear";

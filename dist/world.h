@@ -5,8 +5,8 @@
 //   if (dist::get_rank() == 0) std::cout << x << '\n';
 //   dist::destroy_process_group();
 //
-// They do what the members of Communicator of the same names do. All but the first three throw
-// Error before init().
+// The functions are equivalent to the members of Communicator with the same names. All but the
+// first three throw Error before init().
 #pragma once
 
 #include "dist/init.h"
@@ -15,10 +15,11 @@ namespace tapegrad::dist {
 
 /// Calls init() and keeps the connection until destroy_process_group() or the end of the program.
 void init_process_group(InitOptions options = {});
-/// Says goodbye to the other ranks, unless a Communicator is left, which does so later.
+/// Ends the connection to the other ranks, or, if a Communicator still exists, leaves that to the
+/// last one.
 void destroy_process_group();
 bool is_initialized();
-/// What init() returned. Throws Error if none of its results is left.
+/// Returns the result of init(). Throws Error if no object returned by init() exists.
 Communicator world();
 
 inline int get_rank() { return world().rank(); }

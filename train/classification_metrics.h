@@ -37,7 +37,7 @@ class TopK final : public Metric {
   int64_t k_;
 };
 
-/// Number of examples of each true class that got each prediction. The value is the accuracy.
+/// Number of examples of each true class for each prediction. The value is the accuracy.
 class ConfusionMatrix : public Metric {
  public:
   /// Throws ArgumentError for fewer than two classes.
@@ -56,14 +56,14 @@ class ConfusionMatrix : public Metric {
   int64_t classes_;
 };
 
-/// How the values of the classes become one: their mean; or one value from the sums of the counts
-/// of all classes; or the value of class 1 of two.
+/// How the values of the classes are combined: kMacro takes their mean, kMicro computes one value
+/// from the sums of the counts of all classes, kBinary takes the value of class 1 of two.
 enum class Average { kMacro, kMicro, kBinary };
 
 /// Base of Precision, Recall and F1.
 class ClassScore : public ConfusionMatrix {
  public:
-  /// "f1", "f1_micro", "f1_binary".
+  /// Returns "f1", "f1_micro" or "f1_binary", for example.
   std::string name() const final;
   double value() const final;
   std::vector<double> per_class() const;
@@ -71,8 +71,8 @@ class ClassScore : public ConfusionMatrix {
  protected:
   /// Throws ArgumentError for kBinary unless there are two classes.
   ClassScore(std::string name, int64_t classes, Average average);
-  /// Of a class: right predictions; wrong predictions of the class; examples of the class that got
-  /// another prediction.
+  /// Returns the score of a class from the numbers of correct predictions, of wrong predictions of
+  /// the class, and of examples of the class that got another prediction.
   virtual double score(double right, double wrong, double missed) const = 0;
 
  private:
@@ -85,7 +85,7 @@ class ClassScore : public ConfusionMatrix {
   Average average_;
 };
 
-/// right / (right + wrong)
+/// right / (right + wrong).
 class Precision final : public ClassScore {
  public:
   explicit Precision(int64_t classes, Average average = Average::kMacro)
@@ -94,7 +94,7 @@ class Precision final : public ClassScore {
  private:
   double score(double right, double wrong, double missed) const override;
 };
-/// right / (right + missed)
+/// right / (right + missed).
 class Recall final : public ClassScore {
  public:
   explicit Recall(int64_t classes, Average average = Average::kMacro)
@@ -113,7 +113,7 @@ class F1 final : public ClassScore {
   double score(double right, double wrong, double missed) const override;
 };
 
-/// torchmetrics' class, whose average depends on the task.
+/// torchmetrics' class. The average depends on the task.
 struct F1Score {
   template <typename... Xs>
   F1Score(const Xs&...) noexcept(refuse<Xs...>()) {}
@@ -128,9 +128,10 @@ struct F1Score {
   }
 };
 
-/// Area under the ROC curve: the probability that an example of class 1 has a larger score than one
-/// of class 0; equal scores count half. For more than two classes, the mean over the classes, each
-/// against all others. Keeps all scores. NaN if a class has no examples, or all.
+/// Area under the ROC curve: the probability that an example of class 1 has a larger score than an
+/// example of class 0; equal scores count half. For more than two classes, the mean over the
+/// classes, each against all others. Keeps all scores. NaN if a class has no examples, or all
+/// examples.
 class RocAuc final : public Metric {
  public:
   std::string name() const override { return "auc"; }
@@ -146,7 +147,7 @@ class Perplexity final : public Metric {
   double value() const override;
 };
 
-/// metrics::Accuracy, metrics::F1 ...
+/// torchmetrics' namespace: metrics::Accuracy, metrics::F1 ...
 namespace metrics {
 using ::tapegrad::Accuracy;
 using ::tapegrad::Average;

@@ -19,27 +19,27 @@
 
 namespace tapegrad {
 
-/// Returns the mean loss of a batch, one element.
+/// Function that returns the mean loss of a batch, one element.
 using LossFn = std::function<Variable(const Variable& output, const Variable& target)>;
 
-/// What a function makes of a batch of any fields (train/fit_items.h). Output and target are for
-/// the accuracy and the metrics; without an output these are left out.
+/// Result of a user's function for a batch of any fields (train/fit_items.h). Output and target are
+/// used for the accuracy and the metrics, which are not computed if the output is empty.
 struct BatchResult {
   BatchResult(Variable mean_loss, Variable outputs = {}, Variable targets = {})
       : loss(std::move(mean_loss)), output(std::move(outputs)), target(std::move(targets)) {}
 
-  Variable loss;  // the mean over the batch, one element
+  Variable loss;  // mean over the batch, one element
   Variable output, target;
 };
 /// `item` is Loader::Iterator::item().
 using BatchFn = std::function<BatchResult(nn::Module& model, void* item)>;
 
 struct EvaluateOptions {
-  int64_t batch_size = 256;  // of evaluate() with tensors
+  int64_t batch_size = 256;  // for evaluate() with tensors
   LossFn loss = {};          // default: cross_entropy
   bool accuracy = true;
   std::optional<Device> device = {};
-  std::vector<Metric*> metrics = {};  // reset first; they keep the totals of this pass
+  std::vector<Metric*> metrics = {};  // reset first; afterwards they have the totals of this pass
   std::optional<DType> amp = {};      // run the model in an Autocast scope of this dtype
   BatchFn batch = {};                 // in place of model and loss; set by train/fit_items.h
 };
@@ -47,7 +47,7 @@ struct EvaluateOptions {
 struct Evaluation {
   double loss = kNaN;
   double accuracy = kNaN;                    // of classes; NaN if not computed
-  NamedValues more;                          // of the metrics
+  NamedValues more;                          // values of the metrics
   int64_t count = 0;                         // number of examples
   std::vector<int64_t> labels, predictions;  // classes, in the order of the loader
   double seconds = 0;
@@ -63,21 +63,22 @@ std::ostream& operator<<(std::ostream& out, const Evaluation& result);
 /// mode, also after an exception.
 Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options = {});
 
-/// Keras's form: reads the batches from tensors with equal sizes in dimension 0.
+/// Overload for tensors with equal sizes in dimension 0, from which the batches are read, as in
+/// Keras.
 Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y,
                     EvaluateOptions options = {});
 
-/// With the loss as an argument: evaluate(model, x, y, nn::MSELoss()).
+/// Overload with the loss as an argument: evaluate(model, x, y, nn::MSELoss()).
 template <std::convertible_to<LossFn> Loss>
 Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y, Loss loss) {
   return evaluate(model, x, y, {.loss = LossFn(std::move(loss))});
 }
 
-/// Returns the concatenated outputs of all batches, on the CPU. Modes and recording as in
-/// evaluate().
+/// Returns the concatenated outputs of all batches, on the CPU. Modes and recording are handled as
+/// in evaluate().
 Variable predict(nn::Module& model, Loader& data, std::optional<Device> device = {});
 Variable predict(nn::Module& model, const Variable& x, int64_t batch_size = 256);
-/// Of a data set: reads it with a DataLoader of .batch_size.
+/// Overloads for a data set, which is read with a DataLoader of .batch_size.
 template <std::derived_from<Dataset> Set>
 Evaluation evaluate(nn::Module& model, const Set& data, EvaluateOptions options = {}) {
   DataLoader batches(data, {.batch_size = options.batch_size});

@@ -15,9 +15,8 @@
 //        .average = &average, .checkpoint = "run.safetensors",
 //        .callbacks = {per_step(schedule), early_stop({.patience = 3})}});
 //
-// If a step needs more than model(x) and a loss of two variables, use train(), which takes any loop
-// body. docs/training.md shows the run above with fit() and as a hand-written loop of the same
-// parts.
+// If a step needs more than model(x) and a loss of two variables, use train(), which accepts any
+// loop body. docs/training.md shows the run above with fit() and as a hand-written loop.
 #pragma once
 
 #include <concepts>
@@ -45,8 +44,8 @@ namespace dist {
 class AnyShardedOptimizer;
 }
 
-/// Tensors, `.validation_data = {x, y}`, or batches, `.validation_data = test_batches`, which must
-/// outlive fit().
+/// Validation data: tensors, `.validation_data = {x, y}`, or batches, `.validation_data =
+/// test_batches`, which must outlive fit().
 struct ValidationData {
   ValidationData() = default;
   ValidationData(Variable data, Variable target) : tensors{std::move(data), std::move(target)} {}
@@ -60,13 +59,13 @@ struct ValidationData {
 
 struct FitOptions {
   int64_t epochs = 1;                   // of the whole run, including those before a resume
-  int64_t batch_size = 32;              // of fit() with tensors
+  int64_t batch_size = 32;              // for fit() with tensors
   int verbose = 1;                      // 0: no progress
-  bool shuffle = true;                  // of fit() with tensors
+  bool shuffle = true;                  // for fit() with tensors
   LossFn loss = {};                     // default: cross_entropy
   Loader* validation = nullptr;         // evaluated after every epoch
-  ValidationData validation_data = {};  // or these tensors: `.validation_data = {x, y}`
-  double validation_split = 0;          // or this share of the tensors of fit(), the last ones
+  ValidationData validation_data = {};  // alternatively, tensors: `.validation_data = {x, y}`
+  double validation_split = 0;          // alternatively, share of the tensors of fit() at the end
   bool accuracy = true;                 // targets are classes; compute the accuracy
   std::vector<Metric*> metrics = {};    // computed in training ("f1") and validation ("val_f1")
   bool evaluate_train = false;          // also evaluate the training set after every epoch
@@ -80,28 +79,29 @@ struct FitOptions {
   /// Number of batches whose gradients are added before each update. The gradient is that of the
   /// mean loss of all their examples, also for the smaller groups at the end of an epoch.
   int64_t accumulate = 1;
-  std::optional<double> clip_norm = {};   // of all gradients together; see optim/clip.h
-  std::optional<double> clip_value = {};  // of each element, after clip_norm
+  std::optional<double> clip_norm = {};   // norm of all gradients together; see optim/clip.h
+  std::optional<double> clip_value = {};  // bound of each element, applied after clip_norm
   WeightAverage* average = nullptr;       // updated after every step, and used by evaluations
 
   /// File with the whole state of the run, written after epochs and at the end, also if SIGINT or
   /// SIGTERM ends the training. If the file exists, fit() continues from it, bit for bit; the
-  /// model, the optimizers, the loaders and the options must be made as before.
+  /// program must create the model, the optimizers, the loaders and the options as before.
   std::string checkpoint = {};
   bool resume = true;  // if false, an existing checkpoint is ignored and then overwritten
-  int64_t checkpoint_epochs = 1;  // epochs from one checkpoint to the next; the last is written
-  int64_t checkpoint_steps = 0;   // also write it after so many updates; 0: never
-  /// Handle SIGINT and SIGTERM (train/interrupt.h): the training ends after the current update.
+  int64_t checkpoint_epochs = 1;  // epochs between checkpoints; the last epoch is always written
+  int64_t checkpoint_steps = 0;   // updates between further checkpoints; 0: none
+  /// Whether SIGINT and SIGTERM are handled (train/interrupt.h): the training ends after the
+  /// current update.
   bool handle_signals = true;
 
-  /// Run the step as a GraphedStep (train/graphed_step.h). The time of a replay counts as update.
-  /// Not possible with .accumulate, with callbacks after_backward and with a sharded optimizer.
-  /// With several ranks, the gradients are sent after the replay of the backward pass.
+  /// Whether the step is run as a GraphedStep (train/graphed_step.h). The time of a replay counts
+  /// as update. Not possible with .accumulate, with callbacks after_backward and with a sharded
+  /// optimizer. With several ranks, the gradients are sent after the replay of the backward pass.
   bool graph = false;
-  /// Ranks that train the model together (dist/init.h): gradients are means over the ranks, and so
-  /// are the losses and accuracies of the history. Loaders are made with `.shard = world`. Rank 0
+  /// Ranks that train the model together (dist/init.h). Gradients, and the losses and accuracies of
+  /// the history, are means over the ranks. Loaders must be made with `.shard = world`. Rank 0
   /// shows the progress and writes the checkpoint, which all ranks read. Each rank evaluates the
-  /// whole validation set, and calls the callbacks. If the model is a dist::DataParallel, its ranks
+  /// whole validation set and calls the callbacks. If the model is a dist::DataParallel, its ranks
   /// and options are used.
   dist::Communicator world = {};
   ProgressOptions progress = {};
@@ -111,7 +111,7 @@ struct FitOptions {
   BatchFn batch = {};  // in place of model and loss; set by train/fit_items.h
 };
 
-/// Parts of a model may have their own optimizers.
+/// Optimizers of a model. Parts of the model may have different optimizers.
 using Optimizers = std::vector<optim::Optimizer*>;
 
 /// For each batch: zero_grad, model(x), loss, backward, step. The model is in training mode during
@@ -119,15 +119,16 @@ using Optimizers = std::vector<optim::Optimizer*>;
 /// evaluation mode stay so. After an exception the model keeps the updates made so far.
 ///
 /// Throws ArgumentError for invalid options. If the checkpoint cannot be read or written, throws
-/// IoError, FormatError or ArgumentError, which says what to do; an existing file is unchanged.
-/// Whether it can be written is tried before the first step.
+/// IoError, FormatError or ArgumentError with a message that suggests a remedy; an existing file is
+/// unchanged. fit() checks before the first step that the checkpoint can be written.
 History fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOptions options = {});
 inline History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer,
                    FitOptions options = {}) {
   return fit(model, data, Optimizers{&optimizer}, std::move(options));
 }
 
-/// Keras's form: reads the batches from tensors with equal sizes in dimension 0.
+/// Overload for tensors with equal sizes in dimension 0, from which the batches are read, as in
+/// Keras.
 ///
 ///   fit(model, x, y, adam, {.epochs = 5, .batch_size = 64, .validation_split = 0.1});
 History fit(nn::Module& model, const Variable& x, const Variable& y, const Optimizers& optimizers,
@@ -137,7 +138,7 @@ inline History fit(nn::Module& model, const Variable& x, const Variable& y,
   return fit(model, x, y, Optimizers{&optimizer}, std::move(options));
 }
 
-/// Of a data set: reads it with a DataLoader of .batch_size and .shuffle.
+/// Overloads for a data set, which is read with a DataLoader of .batch_size and .shuffle.
 template <std::derived_from<Dataset> Set>
 History fit(nn::Module& model, const Set& data, optim::Optimizer& optimizer,
             FitOptions options = {}) {
@@ -145,7 +146,8 @@ History fit(nn::Module& model, const Set& data, optim::Optimizer& optimizer,
   return fit(model, batches, Optimizers{&optimizer}, std::move(options));
 }
 
-/// With the loss behind the optimizer: fit(model, x, y, adam, nn::MSELoss(), {.epochs = 5}).
+/// Overloads with the loss after the optimizer: fit(model, x, y, adam, nn::MSELoss(), {.epochs =
+/// 5}).
 template <std::convertible_to<LossFn> Loss>
 History fit(nn::Module& model, const Variable& x, const Variable& y, optim::Optimizer& optimizer,
             Loss loss, FitOptions options = {}) {
@@ -165,15 +167,15 @@ requires(sizeof...(More) > 0) void fit(nn::Module&, optim::Optimizer&, const Mor
                 "optimizer, {.epochs = 5}), or fit(model, x, y, optimizer, {.epochs = 5})");
 }
 
-/// With a sharded optimizer (dist/sharded_optimizer.h), whose state is divided by the ranks of
-/// .world. If it shards the gradients of a dist::DataParallel, this is the model; else throws
-/// ArgumentError. Each rank writes its part of the checkpoint.
+/// Overload for a sharded optimizer (dist/sharded_optimizer.h), whose state is divided among the
+/// ranks of .world. If the optimizer shards the gradients of a dist::DataParallel, `model` must be
+/// this DataParallel; otherwise throws ArgumentError. Each rank writes its part of the checkpoint.
 History fit(nn::Module& model, Loader& data, dist::AnyShardedOptimizer& optimizer,
             FitOptions options = {});
 
 namespace detail {
 /// Whether `loss` is a function of the model and the two fields of an element of the range. A
-/// program's own train(model, loader, optimizer, epoch) is not.
+/// user's own train(model, loader, optimizer, epoch) does not satisfy this.
 template <typename Loss, typename Model, typename Data>
 constexpr bool takes_fields() {
   using Item = std::remove_cvref_t<decltype(*std::begin(std::declval<Data&>()))>;

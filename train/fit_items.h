@@ -1,4 +1,4 @@
-// fit() and evaluate() with batches of any fields, of an ItemLoader: two inputs, lengths, masks,
+// fit() and evaluate() with batches of any fields from an ItemLoader: two inputs, lengths, masks,
 // boxes. A function computes the loss of a batch.
 //
 //   struct Pair { Variable left, right, same; };
@@ -12,8 +12,8 @@
 //
 // Checkpoints, accumulation, clipping, mixed precision, callbacks, metrics and averages work as for
 // Examples; a validation loader has batches of the same type. With .device, the Variables of a
-// batch move. The step is not recorded (.graph). Batches of two Variables are Examples: fit() takes
-// them without a function, too.
+// batch are moved. The option .graph is not supported. Batches of two Variables are Examples, which
+// fit() also accepts without a function.
 #pragma once
 
 #include "data/item_loader.h"

@@ -21,10 +21,10 @@
 // be smaller.
 //
 // A replay repeats only the kernels. Host code of the function runs only when the function runs:
-// numbers that it computes keep their values, branches keep their direction, printed lines appear
-// once. The exceptions, which change in each replay, are random numbers (dropout), the learning
-// rate and step number of an optimizer (so a scheduler works, if stepped outside of the function),
-// and the scale of a GradScaler, whose decision to skip a step is made by a kernel.
+// numbers computed by host code keep their values, branches keep their direction, and printed lines
+// appear once. The exceptions, which change in each replay, are random numbers (dropout), the
+// learning rate and step number of an optimizer (so a scheduler works, if stepped outside of the
+// function), and the scale of a GradScaler, whose decision to skip a step is made by a kernel.
 //
 // Calls by several threads run one after another. The inputs of a replay are contiguous copies, so
 // results for inputs of another layout are those of the function up to rounding.
@@ -44,8 +44,8 @@
 //   - on a GPU: TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set
 //
 // An input is copied to a fixed address unless it is the tensor of the last call and was not
-// written since. A write through Tensor::data() is not noticed; data_ptr(), accessor() and
-// from_blob() are.
+// written since. A write through Tensor::data() is not detected; writes through data_ptr(),
+// accessor() and from_blob() are.
 //
 // Tensors that the function reads in addition to its inputs are read at their address in each
 // replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
@@ -54,10 +54,10 @@
 // are added to an optimizer, if the momentum of a batch norm is set, if another variable is
 // assigned to a member of a module (net.weight = w), and if a gradient that the step reads is
 // another tensor than it was, or was cleared. Assigning to a variable that is no member of a module
-// goes unnoticed if another handle keeps the old value: write with copy_(). NoGrad, InferenceMode
-// and Autocast around a call have recordings of their own. Class ids and indices are checked in
-// each replay too. On the CPU an error leaves the generators and optimizers as the function would
-// have left them; on a GPU the error is thrown by a later call.
+// goes unnoticed if another handle keeps the old value: write with copy_(). Calls within NoGrad,
+// InferenceMode and Autocast have separate recordings. Class ids and indices are checked in each
+// replay too. If a check fails on the CPU, generators and optimizers are in the state in which the
+// function would have left them; on a GPU the error is thrown by a later call.
 #pragma once
 
 #include <concepts>
@@ -77,8 +77,9 @@ struct GraphedStepOptions {
   int64_t warmup = 3;   // calls that run the function for new input shapes; at least 1
   int64_t max_graphs =
       4;  // sets of shapes with a recording; calls with other shapes run the function
-  /// On the CPU: computes values of cheap kernels, such as activations, again when the backward
-  /// pass needs them, which lowers the peak of memory. The results have the same bits.
+  /// Whether values of cheap kernels, such as activations, are computed again when the backward
+  /// pass needs them, which lowers the peak of memory. The results have the same bits. On the CPU
+  /// only.
   bool save_memory = false;
 };
 
@@ -111,7 +112,8 @@ class GraphedStep {
 
   /// Whether the last call replayed a recorded step.
   bool is_graphed() const;
-  /// Why the step cannot be replayed; empty if the last call replayed it or a later call may.
+  /// Returns why the step cannot be replayed; empty if the last call replayed the step or a later
+  /// call may.
   const std::string& reason() const;
   /// Describes the recorded steps, one for each set of shapes. On the CPU: the elementwise kernels
   /// that run together, the lines that called them, the memory that this saves, and which kernels

@@ -1,4 +1,4 @@
-// What fit() measured: one EpochResult per epoch, and the time of the steps.
+// History: measurements of fit(), with one EpochResult per epoch and the time of the steps.
 //
 //   History history = fit(model, train, optimizer, {.epochs = 12, .validation = &test});
 //   history.epochs.back().val_accuracy;
@@ -29,26 +29,26 @@ struct EpochResult {
   double lr = kNaN;                                 // of the first optimizer, in the last step
   double seconds = 0;                               // of training, without evaluation
 
-  /// The computed values by name, without epoch, lr and seconds. The loss is one of them also if it
-  /// is NaN.
+  /// Returns the computed values by name, without epoch, lr and seconds. The loss is included even
+  /// if it is NaN.
   NamedValues values() const;
   /// Returns one of values(), or the lr or the seconds. Throws ArgumentError, which lists the
   /// names, for an unknown name.
   double value(const std::string& name) const;
-  /// value(), as Keras's logs["val_loss"].
+  /// Returns value(name), as Keras's logs["val_loss"].
   double operator[](const std::string& name) const { return value(name); }
   double at(const std::string& name) const { return value(name); }
 };
 
 struct History {
   std::vector<EpochResult> epochs;
-  StepTimer times;             // of this process
-  bool stopped_early = false;  // before the last epoch
-  std::string stop_reason;     // why, if stopped_early
-  int signal = 0;              // SIGINT or SIGTERM if it ended the training
+  StepTimer times;             // measured in this process
+  bool stopped_early = false;  // whether the run ended before the last epoch
+  std::string stop_reason;     // reason, if stopped_early
+  int signal = 0;              // SIGINT or SIGTERM if the signal ended the training
   std::string not_graphed;     // reason if .graph was requested but not used
 
-  /// Answers Keras's history.history["loss"].
+  /// Gives a compile error for Keras's history.history["loss"].
   struct Keras {
     template <typename Name>
     auto operator[](const Name&) const {
@@ -57,19 +57,19 @@ struct History {
   };
   [[no_unique_address]] Keras history = {};
 
-  /// A value of each epoch, history["val_loss"]. Throws ArgumentError for an unknown name.
+  /// Returns a value of each epoch, history["val_loss"]. Throws ArgumentError for an unknown name.
   std::vector<double> operator[](const std::string& name) const;
-  /// Returns a value over the numbers of the epochs, as a curve for save_line_chart(). Epochs
-  /// without the value are left out.
+  /// Returns a value over the epochs, as a curve for save_line_chart(). Epochs without the value
+  /// are left out.
   PlotSeries series(const std::string& value, const std::string& name) const;
   /// Writes an SVG with the losses, or 1 - accuracies, of training and validation over the epochs.
   void save_error_curves(const std::string& path, bool accuracies = true) const;
-  /// Writes a table with a header, or one JSON object per line. A line is an epoch; a value that
-  /// was not computed is empty, or null.
+  /// Write a table with a header, or one JSON object per line. Each line is an epoch. A value that
+  /// was not computed is empty, or null in JSON.
   void save_csv(const std::string& path) const;
   void save_jsonl(const std::string& path) const;
 
-  /// The epochs as vectors: "epoch", "loss", "more.f1" ...
+  /// Returns the values of the epochs as vectors: "epoch", "loss", "more.f1" ...
   TensorMap state_dict() const;
   void load_state_dict(const TensorMap& state);
 };

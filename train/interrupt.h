@@ -1,4 +1,4 @@
-// Interrupt: turns SIGINT and SIGTERM into a question that a training loop asks between its steps.
+// Interrupt: lets a training loop check for SIGINT and SIGTERM between its steps.
 //
 //   const Interrupt interrupt;
 //   for (auto& [x, y] : batches) {
@@ -14,10 +14,10 @@
 
 namespace tapegrad {
 
-/// Handles SIGINT and SIGTERM while at least one Interrupt lives. A second signal has its default
-/// effect, so a loop that hangs can still be ended. A signal for which the program has its own
-/// handler, or which it ignores, is left alone. Several objects may live at once, in any threads;
-/// all see the signal.
+/// Handles SIGINT and SIGTERM while at least one Interrupt exists. A second signal has its default
+/// effect, so a loop that hangs can still be ended. A signal that the program handles itself or
+/// ignores is not affected. Several objects may exist at once, in any threads; all of them report
+/// the signal.
 class [[nodiscard]] Interrupt {
  public:
   Interrupt();
@@ -25,12 +25,12 @@ class [[nodiscard]] Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  /// The number of the signal that arrived since the first of the living objects was made; 0 if
-  /// none did.
+  /// Returns the number of the signal that arrived since the first of the existing objects was
+  /// made; 0 if there was none.
   int signal() const;
 };
 
-/// "SIGINT", "SIGTERM"; "signal 10" for others.
+/// Returns "SIGINT" or "SIGTERM"; "signal 10", for example, for other signals.
 std::string signal_name(int signal);
 
 }  // namespace tapegrad

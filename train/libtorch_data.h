@@ -10,7 +10,7 @@
 //   auto loader = torch::data::make_data_loader(set, /*batch_size=*/64);   // in random order
 //   for (auto& batch : *loader) batch.data;
 //
-// A data set of the library has get(int64_t) const (data/dataset.h).
+// Data sets of this library have get(int64_t) const instead (data/dataset.h).
 #pragma once
 
 #include <concepts>
@@ -40,12 +40,12 @@ struct SequentialSampler {};
 }  // namespace samplers
 
 namespace transforms {
-/// Loaders make batches without it.
+/// Has no effect, because loaders stack examples themselves.
 template <typename E = ::tapegrad::Example>
 struct Stack {
   ::tapegrad::Example operator()(::tapegrad::Example example) const { return example; }
 };
-/// (data - mean) / stddev, of the image or of each channel of [channels, height, width].
+/// Computes (data - mean) / stddev of an image, or of each channel of [channels, height, width].
 template <typename Data = Variable>
 class Normalize {
  public:
@@ -77,7 +77,7 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual E get(size_t index) = 0;
   virtual std::optional<size_t> size() const = 0;
-  /// A data set that applies the transform to every example.
+  /// Returns a data set that applies the transform to every example.
   template <typename Transform>
   MapDataset<Self, Transform> map(Transform transform) const {
     return {static_cast<const Self&>(*this), std::move(transform)};
@@ -96,11 +96,12 @@ class MapDataset final : public Dataset<MapDataset<Of, Transform>> {
   Transform transform_;
 };
 
-/// Images [1, 28, 28] in [0, 1] and class ids of the files of load_mnist() in a directory.
+/// Data set of images [1, 28, 28] in [0, 1] and class ids, read from the files of load_mnist() in a
+/// directory.
 class MNIST final : public Dataset<MNIST> {
  public:
   enum class Mode { kTrain, kTest };
-  /// Throws as load_mnist().
+  /// Throws the errors of load_mnist().
   explicit MNIST(const std::string& root, Mode mode = Mode::kTrain);
   ::tapegrad::Example get(size_t index) override;
   std::optional<size_t> size() const override;
@@ -141,8 +142,8 @@ std::shared_ptr<const ::tapegrad::Dataset> shared(D dataset) {
 }
 }  // namespace detail
 
-/// `auto loader = make_data_loader(dataset, 64); for (auto& [x, y] : *loader)`: the loader must
-/// outlive the loop. In random order, as libtorch's, unless the sampler is
+/// Makes a loader: `auto loader = make_data_loader(dataset, 64); for (auto& [x, y] : *loader)`. The
+/// loader must outlive the loop. As in libtorch, the order is random unless the sampler is
 /// samplers::SequentialSampler.
 template <typename Sampler = samplers::RandomSampler, typename D>
 std::unique_ptr<DataLoader> make_data_loader(D dataset,
@@ -159,7 +160,7 @@ std::unique_ptr<DataLoader> make_data_loader(D dataset, N batch_size) {
 }  // namespace tapegrad::torch::data
 
 // PyTorch's torch.utils.data: data::DataLoader, data::TensorDataset, data::random_split. Dataset
-// and Example are the library's (data/dataset.h), and the rest is libtorch's.
+// and Example are those of data/dataset.h; the other names are those declared above.
 namespace tapegrad::data {
 using ::tapegrad::Dataset;
 using ::tapegrad::Example;

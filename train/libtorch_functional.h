@@ -1,4 +1,4 @@
-// Options of libtorch's torch::nn::functional that the functions of ops/ take as numbers:
+// Options of libtorch's torch::nn::functional for functions of ops/ that take numbers:
 //
 //   namespace F = torch::nn::functional;
 //   F::leaky_relu(x, F::LeakyReLUFuncOptions().negative_slope(0.2));

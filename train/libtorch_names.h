@@ -6,8 +6,8 @@
 //   torch::optim::SGD sgd(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
 //   torch::Tensor x = torch::rand({2, 3}, torch::dtype(torch::kFloat64));
 //
-// The namespace is tapegrad::torch, so a program may use libtorch as well; such a program names
-// ours `tapegrad::torch`.
+// The namespace is tapegrad::torch, so a program may also use libtorch; such a program must write
+// `tapegrad::torch` for the names of this library.
 #pragma once
 
 #include <concepts>
@@ -60,7 +60,7 @@ using TensorList = VariableList;
 using std::nullopt;
 using std::optional;
 
-/// A number as libtorch names its conversions.
+/// A number with the names of libtorch's conversions.
 struct Scalar : Number {
   using Number::Number;
   double toDouble() const { return to<double>(); }
@@ -70,7 +70,7 @@ struct Scalar : Number {
   bool toBool() const { return to<bool>(); }
 };
 
-/// The parts behind one another: torch::str("step-", 3, ".pt").
+/// Concatenates the parts: torch::str("step-", 3, ".pt").
 template <typename... Parts>
 std::string str(const Parts&... parts) {
   ::tapegrad::detail::ErrorText text;
@@ -79,7 +79,7 @@ std::string str(const Parts&... parts) {
 }
 
 using autocast = Autocast;
-// In Python, `with torch.no_grad():`; here `torch::no_grad guard;`.
+// Python's `with torch.no_grad():` is `torch::no_grad guard;` here.
 using enable_grad = EnableGrad;
 using inference_mode = InferenceMode;
 using no_grad = NoGrad;
@@ -95,7 +95,8 @@ inline TensorOptions device(Device where) { return TensorOptions().device(where)
 inline TensorOptions requires_grad(bool on = true) { return TensorOptions().requires_grad(on); }
 
 namespace indexing = ::tapegrad;
-/// A reduction, which is the choice of this name for options of other types: EmbeddingBagOptions.
+/// A reduction that also converts to its name, for options of other types such as
+/// EmbeddingBagOptions.
 struct NamedReduction {
   Reduction value;
   const char* name;
@@ -104,7 +105,7 @@ struct NamedReduction {
 };
 inline constexpr NamedReduction kMean{Reduction::kMean, "mean"}, kSum{Reduction::kSum, "sum"},
     kNone{Reduction::kNone, "none"};
-// Choices of options.
+// Values of options:
 inline constexpr const char *kNearest = "nearest", *kLinear = "linear", *kBilinear = "bilinear",
                             *kBicubic = "bicubic", *kTrilinear = "trilinear",
                             *kConstant = "constant", *kReflect = "reflect",
@@ -153,7 +154,7 @@ using EmbeddingOptions =
 using EmbeddingBagOptions =
     Chained<plain::EmbeddingBagOptions, &plain::EmbeddingBagOptions::num_embeddings,
             &plain::EmbeddingBagOptions::embedding_dim>;
-/// Of LSTM, GRU and RNN.
+/// Options of LSTM, GRU and RNN.
 using RecurrentOptions = Chained<plain::RecurrentOptions, &plain::RecurrentOptions::input_size,
                                  &plain::RecurrentOptions::hidden_size>;
 using LSTMOptions = RecurrentOptions;
@@ -169,7 +170,7 @@ using DropoutOptions = Chained<plain::DropoutOptions, &plain::DropoutOptions::p>
 using Dropout2dOptions = DropoutOptions;
 using LeakyReLUOptions = Chained<plain::LeakyReLUOptions>;
 using ELUOptions = Chained<plain::ELUOptions>;
-/// torch::nn::Functional(torch::relu)
+/// Makes a layer of a function: torch::nn::Functional(torch::relu).
 plain::Lambda Functional(Variable (*function)(Variable, Where));
 plain::Lambda Functional(std::function<Variable(const Variable&)> function);
 using TransformerOptions = Chained<plain::TransformerOptions, &plain::TransformerOptions::d_model,
@@ -278,8 +279,8 @@ using AdamWOptions = OptionsOf<plain::AdamWOptions>;
 using RMSpropOptions = OptionsOf<plain::RMSpropOptions>;
 using AdagradOptions = OptionsOf<plain::AdagradOptions>;
 using LBFGSOptions = OptionsOf<plain::LBFGSOptions>;
-/// groups.emplace_back(net.parameters(), std::make_unique<AdamWOptions>(AdamWOptions(1e-3)));
-/// The group gets the options that ParamGroup has; it keeps the others of the optimizer.
+/// For groups.emplace_back(net.parameters(), std::make_unique<AdamWOptions>(AdamWOptions(1e-3))).
+/// The group gets the options that ParamGroup has; all other options are those of the optimizer.
 struct OptimizerParamGroup : plain::ParamGroup {
   OptimizerParamGroup(std::vector<Variable> of) : plain::ParamGroup{.params = std::move(of)} {}
   template <typename Plain, auto... kFirst>
@@ -305,7 +306,7 @@ struct OptimizerParamGroup : plain::ParamGroup {
 
 }  // namespace tapegrad::torch
 
-// The options whose names nn does not use otherwise: nn::LSTMOptions(4, 8).num_layers(2).
+// Options under names that nn does not use otherwise: nn::LSTMOptions(4, 8).num_layers(2).
 namespace tapegrad::nn {
 using torch::nn::AvgPool1dOptions;
 using torch::nn::AvgPool2dOptions;
@@ -337,8 +338,8 @@ using torch::nn::SmoothL1LossOptions;
 using torch::nn::TripletMarginLossOptions;
 }  // namespace tapegrad::nn
 
-// libtorch's macros, as a function and a type. A program that includes libtorch first has the
-// macros.
+// libtorch's macros, as a function and a type. If a program includes libtorch first, the macros are
+// used.
 namespace tapegrad {
 namespace detail {
 struct Condition {

@@ -1,4 +1,4 @@
-// Reports what memory is used for at the moment of the call.
+// Reports the use of memory by category at the time of the call.
 //
 //   Variable loss = cross_entropy(net(x), y);
 //   std::cout << memory_report({.model = &net, .optimizer = &adam, .tape = loss, .data = {x, y}});
@@ -35,17 +35,17 @@ namespace optim {
 class Optimizer;
 }
 
-/// The objects to report. Memory of objects that are left out counts as other.
+/// Objects to report. Memory of objects that are not listed counts as other.
 struct MemoryReportOptions {
   const nn::Module* model = nullptr;
   const optim::Optimizer* optimizer = nullptr;
-  Variable tape = {};  // a result, for example the loss, whose saved tensors are reported
+  Variable tape = {};  // a result, such as the loss, whose saved tensors are reported
   std::vector<Variable> data = {};
   Device device = default_device();
 };
 
 /// Numbers of bytes. Each buffer counts once, in the first category that contains it: a weight that
-/// a node has saved counts as weight.
+/// a node has saved counts as a weight.
 struct MemoryReport {
   struct Part {
     std::string name = {};  // "Net.fc1"; empty outside of modules
@@ -69,8 +69,8 @@ struct MemoryReport {
 /// Prints the table above, in units of 2^20 bytes.
 std::ostream& operator<<(std::ostream& out, const MemoryReport& report);
 
-/// in_use - outside equals memory_stats().in_use. Throws AutogradError if the tape has no history.
-/// Nodes that a backward pass has freed save nothing.
+/// Returns the report. in_use - outside equals memory_stats().in_use. Throws AutogradError if the
+/// tape has no history. Nodes that a backward pass has freed have no saved bytes.
 MemoryReport memory_report(const MemoryReportOptions& options = {});
 
 }  // namespace tapegrad

@@ -15,7 +15,7 @@
 
 namespace tapegrad {
 
-/// Stands for a value that was not computed.
+/// Value of a measure that was not computed.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Weighted mean of the added numbers, summed in float64. The sum of numbers on a GPU is on the
@@ -47,7 +47,7 @@ class Metric {
  public:
   virtual ~Metric() = default;
 
-  /// A word for reports and tables, "f1".
+  /// Returns the name for reports and tables, such as "f1".
   virtual std::string name() const = 0;
   /// Adds a batch. Not recorded. The totals are on the batch's device, and add() does not wait for
   /// the device.
@@ -60,7 +60,7 @@ class Metric {
   void update(const Variable& output, const Variable& target) { add(output, target); }
   double compute() const { return value(); }
 
-  /// The totals, to continue in another process.
+  /// Returns the totals, from which another process can continue.
   TensorMap state_dict() const;
   void load_state_dict(const TensorMap& state);
 
@@ -69,7 +69,7 @@ class Metric {
   void accumulate(const std::string& total, const Variable& part);
   /// Sets a total.
   void set(const std::string& total, const Variable& value);
-  /// Keeps `part` [n, ...] beside the parts added before.
+  /// Appends `part` [n, ...] to the parts added before.
   void append(const std::string& total, const Variable& part);
   /// Returns a total; the parts of append() are joined in dimension 0. Empty if there is none.
   Variable total(const std::string& name) const;

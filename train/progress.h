@@ -41,11 +41,11 @@ class Progress {
   Progress(int64_t steps, ProgressOptions options, int64_t first = 0);
 
   bool is_live() const { return live_; }
-  /// Whether an update would be drawn now. If not, the caller need not compute values.
+  /// Whether an update would be drawn at present. If not, the caller need not compute values.
   bool wants_update() const;
   void update(int64_t step, const NamedValues& values);
-  /// Sets what the line shows beside the time: the rate of so many examples since the beginning,
-  /// and the bytes in use. 0 shows nothing.
+  /// Sets numbers that the line shows in addition to the time: the rate for the given number of
+  /// examples since the beginning, and the bytes in use. A value of 0 is not shown.
   void note(int64_t examples, int64_t bytes);
   /// Stops the clock of the line at the end of training. Without this call, finish() stops the
   /// clock.
@@ -61,7 +61,7 @@ class Progress {
  private:
   std::string bar(int64_t step, bool finished) const;
   std::string load(double seconds) const;
-  /// Width of the terminal, which may change; 0 if it is not known.
+  /// Returns the width of the terminal, which may change; 0 if it is unknown.
   int columns() const;
   void draw(const std::string& line);
 
@@ -73,11 +73,11 @@ class Progress {
   std::optional<double> stopped_;
 };
 
-/// "12s", "1:05", "1:01:05".
+/// Returns "12s", "1:05" or "1:01:05", for example.
 std::string duration_text(double seconds);
-/// "3s", "25ms", "47us".
+/// Returns "3s", "25ms" or "47us", for example.
 std::string step_time_text(double seconds);
-/// "470", "5.1k", "1.2M".
+/// Returns "470", "5.1k" or "1.2M", for example.
 std::string count_text(double count);
 
 }  // namespace tapegrad

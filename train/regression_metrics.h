@@ -1,4 +1,5 @@
-// Metrics of regressions; see Metric in train/metrics.h. Outputs and targets have one shape.
+// Metrics of regressions; see Metric in train/metrics.h. Outputs and targets must have the same
+// shape.
 //
 //   R2 r2;
 //   fit(model, train, adam, {.loss = ..., .accuracy = false, .metrics = {&r2}});

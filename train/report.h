@@ -1,5 +1,5 @@
-// A report on a training run as one HTML file, which refers to nothing outside of itself and
-// follows the reader's choice of a light or dark page.
+// A report on a training run as one HTML file without external references. The page follows the
+// reader's preference for light or dark colours.
 //
 //   Profiler profiler;
 //   History history = fit(model, train, adam, {.validation = &test});
@@ -22,15 +22,15 @@
 
 namespace tapegrad {
 
-/// The parts of a report. What is left out has no section.
+/// Parts of a report. A part that is not set has no section.
 struct ReportOptions {
   std::string title = "Training";
   const History* history = nullptr;        // curves, and a table of the epochs
   const Evaluation* evaluation = nullptr;  // confusion matrix, of up to 1000 classes
   /// The evaluated images, [N, 1, H, W] or [N, 3, H, W] with values in [0, 1], in the order of the
-  /// evaluation: some with right and some with wrong predictions are shown.
+  /// evaluation. The report shows some with correct and some with wrong predictions.
   Variable images = {};
-  int64_t samples = 20;                       // shown of each kind
+  int64_t samples = 20;                       // number of images shown of each kind
   std::vector<std::string> class_names = {};  // default: the ids
   const Profiler* profiler = nullptr;         // time by layer
   const MemoryReport* memory = nullptr;       // memory by category

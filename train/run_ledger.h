@@ -1,4 +1,4 @@
-// RunLedger records what every op of a run computed; compare_runs() finds where two runs part.
+// RunLedger records the result of every op of a run; compare_runs() finds where two runs diverge.
 //
 //   RunLedger ledger;                        // records this thread from here on
 //   for (int step = 0; step < 3; ++step) {
@@ -17,8 +17,8 @@
 //
 // An entry has 53 bytes: a hash of the bits of a result, its norm, and two sums of its elements
 // with random signs. The difference of these sums between two runs estimates the norm of the
-// difference of the results. So the ledgers of two devices, dtypes or libraries can be compared,
-// although they hold no values. docs/compare_runs.md shows a hunt.
+// difference of the results. The ledgers of two devices, dtypes or libraries can therefore be
+// compared, although they do not contain the values. docs/compare_runs.md has an example.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class RunLedger {
   /// Ends the recording. A second call has no effect.
   void stop();
 
-  /// Adds a value that no op computes: a batch, a weight.
+  /// Adds a value that is not the result of an op, such as a batch or a weight.
   void note(const std::string& name, const Variable& value);
   /// Adds all parameters, if the ops of the step were recorded, and ends the step.
   void note(const nn::Module& model);
@@ -73,7 +73,7 @@ struct CompareOptions {
   double tolerance = 0;
 };
 
-/// Where two runs part.
+/// The place where two runs diverge.
 struct RunDifference {
   struct Place {
     int64_t entry = -1, step = 0;
@@ -84,16 +84,16 @@ struct RunDifference {
 
   bool equal = true;
   int64_t compared = 0;  // entries of both runs
-  Place at;              // the first difference
-  Place before;          // the last entry that agrees; its op is empty if there is none
-  std::string reason;    // if the runs execute different ops from there on
+  Place at;              // first difference
+  Place before;          // last entry that agrees; its op is empty if there is none
+  std::string reason;    // set if the runs execute different ops from there on
 };
 /// Prints the lines above, or that the runs agree.
 std::ostream& operator<<(std::ostream& out, const RunDifference& difference);
 
 /// Compares two files of RunLedger::save(), or one with the file of a PyTorch run
-/// (docs/compare_runs.md), whose entries are the outputs of modules. Throws IoError and FormatError
-/// for a file that cannot be read or is no ledger.
+/// (docs/compare_runs.md), whose entries are the outputs of modules. Throws IoError for a file that
+/// cannot be read, and FormatError for a file that is not a ledger.
 RunDifference compare_runs(const std::string& a, const std::string& b, CompareOptions options = {});
 
 }  // namespace tapegrad

@@ -1,5 +1,5 @@
-// Averaged models, by the names of torch.optim.swa_utils. train/weight_average.h has averages that
-// work with fit().
+// Averaged models, under the names of torch.optim.swa_utils. train/weight_average.h has averages
+// for use with fit().
 //
 //   using namespace optim::swa_utils;
 //   AveragedModel swa_model(model);          // or (model, {.avg_fn = get_ema_avg_fn(0.999)})
@@ -30,28 +30,30 @@ namespace tapegrad::optim::swa_utils {
 
 using optim::SWALR;
 
-/// Returns the new average of a parameter, given its average over `updates` values and a new value.
+/// Function that returns the new average of a parameter, given its average over `updates` values
+/// and a new value.
 using AverageFn =
     std::function<Variable(const Variable& average, const Variable& value, int64_t updates)>;
-/// decay average + (1 - decay) value. Throws ArgumentError unless decay is in [0, 1].
+/// Returns a function that computes decay average + (1 - decay) value. Throws ArgumentError unless
+/// decay is in [0, 1].
 AverageFn get_ema_avg_fn(double decay = 0.999);
-/// The mean of all values.
+/// Returns a function that computes the mean of all values.
 AverageFn get_swa_avg_fn();
 inline AverageFn get_ema_multi_avg_fn(double decay = 0.999) { return get_ema_avg_fn(decay); }
 inline AverageFn get_swa_multi_avg_fn() { return get_swa_avg_fn(); }
 
 struct AveragedModelOptions {
   AverageFn avg_fn = {};     // default: get_swa_avg_fn()
-  bool use_buffers = false;  // average buffers too; else they are copied
+  bool use_buffers = false;  // also average buffers; otherwise they are copied
 };
 
 namespace detail {
 void update_average(const nn::Module& model, nn::Module& average, Variable& count,
                     const AveragedModelOptions& options);
 
-/// Lets the batch normalisation layers of a model forget their statistics, and compute the mean of
-/// those of all batches, for the lifetime of the object. All modules are in training mode
-/// meanwhile.
+/// Resets the statistics of the batch normalization layers of a model, which then compute the mean
+/// over all batches for the lifetime of the object. All modules are in training mode during this
+/// time.
 class NewStatistics {
  public:
   explicit NewStatistics(nn::Module& model);
@@ -101,8 +103,8 @@ class AveragedModel : public nn::Model<AveragedModel<M>> {
   AveragedModelOptions options_;
 };
 
-/// Computes the statistics of batch normalisation anew, from one pass over any range of examples or
-/// inputs. Without recording; restores all modes.
+/// Recomputes the statistics of batch normalization in one pass over any range of examples or
+/// inputs. The pass is not recorded. Restores all modes.
 template <typename Data, typename M>
 void update_bn(Data&& data, M& model, std::optional<Device> device = {}) {
   const detail::NewStatistics statistics(model);

@@ -1,4 +1,4 @@
-// TensorBoard: writes event files that TensorBoard (`tensorboard --logdir=runs`) shows.
+// TensorBoard: writes event files for TensorBoard (`tensorboard --logdir=runs`).
 //
 //   TensorBoard board("runs/adam");
 //   board.hyper_parameters({{"lr", 1e-3}}, {{"optimizer", "adam"}}, {"val_loss"});
@@ -7,9 +7,9 @@
 //   board.image("wrong", images, 12);
 //   board.text("notes", "**no** dropout");
 //
-// Each object writes one file, with a new name, into the folder. A record is on its way to the disk
-// when a call returns. If a run continues from a checkpoint, give the step from which it continues:
-// TensorBoard then drops later records of the earlier files.
+// Each object writes one file, with a new name, into the folder. When a call returns, its record
+// has been passed to the operating system. If a run continues from a checkpoint, pass the step from
+// which it continues: TensorBoard then ignores later records of the earlier files.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace tapegrad {
 
 class TensorBoard {
  public:
-  /// Makes the folder if needed. Throws IoError if the file cannot be written.
+  /// Creates the folder if necessary. Throws IoError if the file cannot be written.
   explicit TensorBoard(const std::string& folder, int64_t first_step = 0);
   ~TensorBoard();
   TensorBoard(const TensorBoard&) = delete;
@@ -34,20 +34,20 @@ class TensorBoard {
 
   /// Each call throws IoError if the file cannot be written.
   void scalar(const std::string& tag, double value, int64_t step);
-  /// The distribution of the elements. Elements that are not finite are left out.
+  /// Writes the distribution of the elements. Elements that are not finite are left out.
   void histogram(const std::string& tag, const Variable& values, int64_t step);
-  /// Histograms of all weights, "weights/fc1.weight", and of the gradients that exist,
+  /// Writes histograms of all weights, "weights/fc1.weight", and of the gradients that exist,
   /// "gradients/fc1.weight".
   void histograms(const nn::Module& model, int64_t step);
-  /// Pixels in [0, 1], or bytes: [H, W], [1, H, W] or [3, H, W]; or a batch [N, C, H, W], which is
-  /// shown as a grid. Throws ShapeError for other shapes.
+  /// Writes an image: pixels in [0, 1], or bytes, as [H, W], [1, H, W] or [3, H, W]; or a batch [N,
+  /// C, H, W], which is shown as a grid. Throws ShapeError for other shapes.
   void image(const std::string& tag, const Variable& pixels, int64_t step = 0);
-  /// Markdown.
+  /// Writes a text in Markdown.
   void text(const std::string& tag, const std::string& markdown, int64_t step = 0);
-  /// The tape from which a value was computed, before its backward pass. Throws AutogradError if it
-  /// has no history.
+  /// Writes the tape from which a value was computed. Call before the backward pass. Throws
+  /// AutogradError if the value has no history.
   void graph(const Variable& root);
-  /// Options of this run, and the tags of the scalars by which runs are compared.
+  /// Writes the options of this run, and the tags of the scalars by which runs are compared.
   void hyper_parameters(const std::map<std::string, double>& numbers,
                         const std::map<std::string, std::string>& words = {},
                         const std::vector<std::string>& metrics = {});
@@ -59,7 +59,7 @@ class TensorBoard {
   std::unique_ptr<Impl> impl_;
 };
 
-/// TensorBoard by PyTorch's names.
+/// TensorBoard under PyTorch's names.
 class SummaryWriter : public TensorBoard {
  public:
   explicit SummaryWriter(const std::string& log_dir = "runs") : TensorBoard(log_dir) {}
@@ -70,7 +70,7 @@ class SummaryWriter : public TensorBoard {
   void add_scalar(const std::string& tag, const V& value, int64_t global_step = 0) {
     scalar(tag, value.item(), global_step);
   }
-  /// Scalars "main/key".
+  /// Writes scalars "main/key".
   void add_scalars(const std::string& main_tag, const std::map<std::string, double>& values,
                    int64_t global_step = 0) {
     for (const auto& [key, value] : values) scalar(main_tag + "/" + key, value, global_step);
@@ -87,7 +87,7 @@ class SummaryWriter : public TensorBoard {
   void add_text(const std::string& tag, const std::string& text_string, int64_t global_step = 0) {
     text(tag, text_string, global_step);
   }
-  /// Have no effect: every record is written at once.
+  /// These functions have no effect, because every record is written at once.
   void flush() {}
   void close() {}
 };

@@ -1,4 +1,4 @@
-// Timers: seconds per phase of a training step, and the time of a call.
+// Timers: seconds per phase of a training step, and the cost of a call.
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@ inline constexpr int kPhaseCount = 5;
 inline constexpr std::string_view kPhaseNames[kPhaseCount] = {"data", "forward", "backward",
                                                               "update", "evaluate"};
 
-/// Seconds of a monotonic clock.
+/// Returns the seconds of a monotonic clock.
 double steady_seconds();
 
-/// Adds up the time between marks by phase. On a GPU a mark is an event in the current stream: a
-/// phase takes as long as the device works on it, wherever the host is, and no mark waits. Marks in
-/// a step that is being captured are left out.
+/// Sums the time between marks by phase. On a GPU a mark is an event in the current stream: a phase
+/// takes as long as the device works on it, independent of the host, and no mark waits. Marks in a
+/// step that is being captured are ignored.
 ///
 ///   StepTimer timer;
 ///   for (auto& [x, y] : loader) {
@@ -45,7 +45,7 @@ class StepTimer {
   void skip();
   void end_step() { ++steps_; }
 
-  /// Waits until the device has come to the last mark.
+  /// Returns the seconds of a phase. Waits until the device has reached the last mark.
   double seconds(StepPhase phase) const;
   double total() const;
   int64_t steps() const { return steps_; }
@@ -59,12 +59,12 @@ class StepTimer {
     StepPhase phase;
     Moment begin, end;
   };
-  /// Adds the intervals to whose ends the device has come, or all.
+  /// Adds the intervals whose ends the device has reached, or all intervals.
   void add_finished(bool all) const;
 
   Device device_;
   Moment last_;
-  mutable std::vector<Interval> open_;  // not yet in seconds_; the earliest first
+  mutable std::vector<Interval> open_;  // intervals not yet in seconds_, the earliest first
   mutable std::array<double, kPhaseCount> seconds_{};
   int64_t steps_ = 0;
 };
@@ -76,11 +76,11 @@ struct TimeReport {
   double seconds = 0;        // of all calls
   double first_seconds = 0;  // of the first call, which also warms up caches
   int64_t allocations = 0;
-  int64_t peak_bytes = 0;  // above the memory in use before
+  int64_t peak_bytes = 0;  // in addition to the memory in use before
 
   double first_share() const { return seconds > 0 ? first_seconds / seconds : 0.0; }
 };
-/// "0.512 s, 3 calls, 1204 allocations, 45.1 MiB peak, 61.2 % in the first call"
+/// Prints "0.512 s, 3 calls, 1204 allocations, 45.1 MiB peak, 61.2 % in the first call".
 std::ostream& operator<<(std::ostream& out, const TimeReport& report);
 
 /// Calls the function `calls` times and reports the cost: the time until the device has finished
@@ -89,13 +89,13 @@ TimeReport time_calls(const std::function<void()>& call, int64_t calls = 1,
                       Device device = default_device());
 
 /// Cost of a short call: the fastest of several runs of many calls. Other load on the machine can
-/// only increase a time.
+/// only increase the time.
 struct Timing {
   double seconds = 0;  // per call, in the fastest run
   int64_t loops = 0;   // calls per run
   int64_t runs = 0;
 };
-/// "1000 loops, best of 5: 1.234 us per loop"
+/// Prints "1000 loops, best of 5: 1.234 us per loop".
 std::ostream& operator<<(std::ostream& out, const Timing& timing);
 
 struct TimeitOptions {
@@ -104,7 +104,7 @@ struct TimeitOptions {
   double min_seconds = 0.2;          // of the run that finds the number of loops
   Device device = default_device();  // every run waits for the work on this device
 };
-/// std::cout << timeit([&] { net(x); });
+/// Measures a short call: std::cout << timeit([&] { net(x); });.
 Timing timeit(const std::function<void()>& call, TimeitOptions options = {});
 
 }  // namespace tapegrad

@@ -1,4 +1,5 @@
-// The whole state of a training run in one file, from which another process continues bit for bit.
+// TrainingState: the whole state of a training run in one file, from which another process can
+// continue bit for bit.
 //
 //   TrainingState run;
 //   run("model", net)("optimizer", adam)("schedule", warmup)("batches", loader);
@@ -8,12 +9,12 @@
 //     run.save("run.safetensors");   // every epoch, or every hundred steps
 //   }
 //
-// Several ranks (dist/init.h) save together: run.save("run.safetensors", world). Any number of them
-// can continue from the file.
+// Several ranks (dist/init.h) save one checkpoint: run.save("run.safetensors", world). Any number
+// of ranks can continue from the file.
 //
-// Parts are held by reference and must outlive this object. A part is anything with a state_dict(),
-// a loader, a variable, or a counter of a loop by hand. The default random generator is a part of
-// every run, "random".
+// Parts are held by reference and must outlive this object. A part is an object with a
+// state_dict(), a loader, a variable, or a counter. The default random generator is a part of every
+// run, "random".
 #pragma once
 
 #include <functional>
@@ -47,17 +48,18 @@ class TrainingState {
   /// Saves every part's tensors as "part.tensor". Throws IoError if the file cannot be written; the
   /// old file is then unchanged.
   void save(const std::string& path) const;
-  /// A collective: all ranks call it. Rank 0 writes the file. If a part is divided by the ranks
-  /// (dist/sharded_optimizer.h), each rank writes its part to "PATH.NUMBER.RANK-of-RANKS" first;
-  /// PATH, which names these files, is replaced after all of them have been written, and files of
-  /// earlier saves are removed then. If one rank fails, all throw an IoError that names it, and
-  /// the last checkpoint is unchanged. The files must be on a file system that the ranks share.
+  /// Saves every part from several ranks. Rank 0 writes the file. If a part is divided among the
+  /// ranks (dist/sharded_optimizer.h), each rank first writes its share to
+  /// "PATH.NUMBER.RANK-of-RANKS". PATH, which names these files, is replaced after all of them have
+  /// been written; then files of earlier saves are removed. If one rank fails, all ranks throw an
+  /// IoError that names it, and the last checkpoint is unchanged. The files must be on a file
+  /// system that the ranks share. A collective.
   void save(const std::string& path, const dist::Communicator& world) const;
-  /// Restores every part. If something is missing or does not fit, throws ArgumentError that names
-  /// the part; no part is changed then. Throws IoError and FormatError like load() of
+  /// Restores every part. If an entry is missing or does not match, throws ArgumentError that names
+  /// the part, and no part is changed. Throws the IoError and FormatError of load() in
   /// io/safetensors.h, and FormatError for a file that a newer version of the library wrote.
   void load(const std::string& path);
-  /// Calls load() if the file exists. Returns whether it does.
+  /// Calls load() if the file exists. Returns whether it exists.
   bool resume(const std::string& path);
 
  private:
@@ -65,7 +67,7 @@ class TrainingState {
     std::string name;
     std::function<TensorMap()> state;
     std::function<void(const TensorMap&)> restore;
-    std::function<TensorMap()> shards = {};  // if the part is divided by the ranks
+    std::function<TensorMap()> shards = {};  // set if the part is divided among the ranks
   };
   TrainingState& add(Part part);
   static TensorMap read(const std::string& path);

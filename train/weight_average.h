@@ -11,10 +11,10 @@
 //     const UseAverage use(average);        // the model has the averaged weights in this scope
 //     evaluate(model, test).print("test");
 //   }
-//   average.copy_to_model();                // for good
+//   average.copy_to_model();                // permanently
 //
 // Averages include floating-point buffers, such as the statistics of batch norm; other buffers are
-// left alone. The average of a 16-bit weight is float32.
+// not changed. The average of a 16-bit weight is float32.
 #pragma once
 
 #include <memory>
@@ -34,19 +34,19 @@ class WeightAverage {
 
   /// Adds the model's weights to the average. Call it after each step of the optimizer.
   void update();
-  /// Overwrites the model's weights with the average, which is the initial weights before the first
-  /// update.
+  /// Overwrites the model's weights with the average. Before the first update the average equals
+  /// the initial weights.
   void copy_to_model();
-  /// Number of calls of update().
+  /// Returns the number of calls of update().
   int64_t updates() const { return updates_; }
 
-  /// "updates", and the averages by the names of the weights.
+  /// Returns "updates", and the averages by the names of the weights.
   TensorMap state_dict() const;
-  /// Throws ArgumentError, and changes nothing, unless `state` fits the model.
+  /// Throws ArgumentError, and changes nothing, unless `state` matches the model.
   void load_state_dict(const TensorMap& state);
 
  protected:
-  /// Throws ArgumentError while a size of the model is unknown.
+  /// Throws ArgumentError if a size of the model is unknown.
   explicit WeightAverage(const nn::Module& model);
   /// Returns the share of the current weights in the average after update number `update`, from 1;
   /// 0 skips the update.
@@ -81,10 +81,11 @@ class Ema final : public WeightAverage {
 };
 
 struct SwaOptions {
-  int64_t start = 0;  // updates before the first one that counts
-  int64_t every = 1;  // updates between two that count
+  int64_t start = 0;  // number of updates before the first one that counts
+  int64_t every = 1;  // count every so many updates
 };
-/// Mean of the weights at equal distances (stochastic weight averaging, Izmailov et al. 2018).
+/// Mean of the weights after every `every` updates (stochastic weight averaging, Izmailov et al.
+/// 2018).
 class Swa final : public WeightAverage {
  public:
   /// Throws ArgumentError for a negative start, and for an `every` below 1.
@@ -95,7 +96,7 @@ class Swa final : public WeightAverage {
   SwaOptions options_;
 };
 
-/// Gives the model the averaged weights for a scope, then its own weights again.
+/// Gives the model the averaged weights for a scope, then restores its own weights.
 class [[nodiscard]] UseAverage {
  public:
   explicit UseAverage(WeightAverage& average);

@@ -21,11 +21,11 @@ namespace tapegrad::dist {
 struct PendingState {
   std::mutex mutex;
   std::condition_variable changed;
-  std::string text;  // of the collective, "all_reduce of loss (float32, 3 elements)"
-  bool is_done = false, is_noted = false;  // noted: a profiler has seen it
+  std::string text;  // description, "all_reduce of loss (float32, 3 elements)"
+  bool is_done = false, is_noted = false;  // noted: reported to a profiler
   std::exception_ptr error;
   Interval interval;
-  int64_t note = 0;              // the largest of the ranks'
+  int64_t note = 0;              // largest note of the ranks
   std::function<void()> finish;  // run by the first wait()
 };
 
@@ -34,7 +34,7 @@ inline constexpr int kAbortStatus = 75;
 
 /// Throws ArgumentError unless the time is above 0 and finite.
 void check_timeout(double seconds);
-/// Seconds of the steady clock.
+/// Returns the seconds of the steady clock.
 double now();
 
 class Connection;
@@ -45,10 +45,10 @@ struct RankGroup {
 
   Connection& connection;
   std::unique_ptr<Engine> engine = {};  // used by the communication thread
-  std::vector<int> members = {};        // their numbers among all ranks, in rising order
+  std::vector<int> members = {};        // numbers of the members among all ranks, ascending
   int rank = 0;                         // own number in the group
   std::atomic<uint64_t> sequence = 0;   // number of the last collective
-  /// The links of this rank's GPUs by number, null where there is no NCCL. Filled by the
+  /// NCCL links of this rank's GPUs, by device number; null without NCCL. Filled by the
   /// communication thread, in a collective; read after the collective.
   std::map<int, std::unique_ptr<NcclLink>> links = {};
 
@@ -58,10 +58,10 @@ struct RankGroup {
 class Connection {
  public:
   using Make = std::function<std::unique_ptr<Engine>()>;
-  /// Makes the engine on the communication thread; rethrows its error. The last owner says goodbye
-  /// to the other ranks. If an exception is being thrown, a process does not: the error has not
-  /// been printed yet, and the process ends the others when it exits (dist/init.cpp). The object of
-  /// a process is never destroyed.
+  /// Makes the engine on the communication thread; rethrows its error. The last owner disconnects
+  /// from the other ranks. If an exception is being thrown, the last owner in a process does not
+  /// disconnect: the error has not been printed yet, and the process ends the other ranks when it
+  /// exits (dist/init.cpp). The object of a process is never destroyed.
   static std::shared_ptr<Connection> open(const Make& make, double timeout);
   ~Connection();
 
@@ -69,26 +69,28 @@ class Connection {
   void set_timeout(double seconds) { timeout_ = seconds; }
   /// The group of all ranks.
   RankGroup& all() { return all_; }
-  /// Returns a group of those of the given ranks, numbers in `group`, which this rank belongs to.
-  /// Called by the communication thread, in a collective of the group. The new group lives as long
+  /// Returns a group of those of the given ranks, numbers in `group`, to which this rank belongs.
+  /// Called by the communication thread, in a collective of the group. The new group exists as long
   /// as the connection.
   RankGroup& add_group(const RankGroup& group, const std::vector<int>& ranks, Waiting& waiting);
 
-  /// What a collective moves; runs on the communication thread after the headers were compared.
+  /// Function that moves the data of a collective. Runs on the communication thread after the
+  /// headers were compared.
   using Move = std::function<void(Engine&, Waiting&)>;
   /// Queues a collective of a group. `text` is its kind and name; `signature` must be equal on all
   /// ranks.
   std::shared_ptr<PendingState> start(RankGroup& group, std::string text, uint64_t signature,
                                       Move move, int64_t note = 0);
 
-  /// Writes a line and ends all ranks; returns for an engine of threads only. Any thread.
+  /// Writes a line and ends all ranks. Returns only for an engine of threads. May be called by any
+  /// thread.
   void end_all(const std::string& line);
-  /// Says goodbye to the other ranks, unless that was done.
+  /// Disconnects from the other ranks, unless already disconnected.
   void leave();
-  /// Whether the other ranks do not know yet that this process is about to end.
+  /// Whether the other ranks have not yet been told that this process is about to end.
   bool is_open();
   bool ends_processes() const { return ends_processes_; }
-  /// "rank 1 of 4"
+  /// Returns "rank 1 of 4", for example.
   std::string who() const;
 
  private:
@@ -114,13 +116,13 @@ class Connection {
   std::deque<RankGroup> groups_;  // made by split(), on the communication thread
   bool ends_processes_ = false;
   std::atomic<double> timeout_;
-  const int exceptions_;  // in flight when the connection was made
+  const int exceptions_;  // number of exceptions in flight at construction
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   bool is_stopping_ = false, is_broken_ = false, is_made_ = false;
-  std::exception_ptr error_;  // of making the engine
+  std::exception_ptr error_;  // error of making the engine
   std::atomic<bool> is_aborting_ = false;
   std::thread thread_;
 };
@@ -131,7 +133,7 @@ struct Connections {
   static Communicator wrap(std::shared_ptr<RankGroup> group);
   /// Whether the ranks are threads of this process.
   static bool is_of_threads(const Communicator& world);
-  /// Number of collectives that this rank has begun; 0 alone.
+  /// Returns the number of collectives that this rank has begun; 0 for a single rank.
   static uint64_t count(const Communicator& world);
 };
 

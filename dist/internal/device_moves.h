@@ -1,5 +1,5 @@
-// Sums of tensors on GPUs over the ranks, with the bits of those on the host (rank_sum.h). Has not
-// run on a GPU.
+// Sums of tensors on GPUs over the ranks, with the same bits as sums on the host (rank_sum.h). Has
+// not run on a GPU.
 #pragma once
 
 #include "core/base/tensor.h"
@@ -14,8 +14,8 @@ struct Reduction {
   ReduceOp op;
 };
 
-/// Replaces a contiguous tensor by its sum over the ranks. Enqueues in the current stream, which is
-/// that of the link.
+/// Replaces a contiguous tensor by its sum over the ranks. Enqueues work in the current stream,
+/// which must be the stream of the link.
 void reduce_on_device(NcclLink& link, const Reduction& how, const Tensor& x);
 
 /// Stores part r of the sum in `own` of rank r. Both are contiguous.

@@ -1,4 +1,4 @@
-// Sends the gradients of a model during backward passes; see dist/data_parallel.h.
+// GradientReducer: sends the gradients of a model during backward passes; see dist/data_parallel.h.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,9 @@ class Capture;
 
 namespace tapegrad::dist {
 
-/// Groups parameters, last first, by dtype and type of the device. Groups are closed as soon as
-/// they reach the bytes; the first group has a limit of its own. Leaves out parameters that are
-/// frozen or have no elements.
+/// Groups parameters, last first, by dtype and type of the device. A group is closed as soon as it
+/// reaches the given number of bytes; the first group has a separate limit. Leaves out parameters
+/// that are frozen or have no elements.
 std::vector<std::vector<size_t>> group_leaves(std::span<const Variable> leaves, int64_t first_bytes,
                                               int64_t bytes);
 
@@ -31,7 +31,7 @@ class GradientReducer final : public LeafObserver,
                   DataParallelOptions options);
 
   std::span<const Variable> leaves() const override { return leaves_; }
-  /// If the ranks are threads, each has a model of its own.
+  /// If the ranks are threads, each thread observes only the passes of its own model.
   bool observes_this_thread() const override {
     return !is_of_threads_ || thread_ == std::this_thread::get_id();
   }
@@ -42,23 +42,25 @@ class GradientReducer final : public LeafObserver,
 
   const Communicator& world() const { return world_; }
   const CommunicationStats& stats() const { return stats_; }
-  /// Above 0, passes do not communicate. `is_captured`: the scope is a part of a captured step.
+  /// Adds to a counter. While it is above 0, passes do not communicate. `is_captured` tells whether
+  /// the scope is part of a captured step.
   void add_silence(int change, bool is_captured) {
     silence_ += change;
     if (is_captured) captured_silence_ += change;
   }
   bool is_silent() const { return silence_ > 0; }
   const DataParallelOptions& options() const { return options_; }
-  /// See DataParallel::reduce_gradients().
+  /// Implements DataParallel::reduce_gradients().
   void reduce_gradients();
 
   // Ranks with different numbers of batches:
 
   void add_join(int change);
   bool is_joining() const { return joins_ > 0; }
-  /// See DataParallel::Join.
+  /// Implements DataParallel::Join::follow().
   bool follow();
-  /// The first of the ranks that had the most passes of their own in the scope. A collective.
+  /// Returns the first of the ranks that had the most passes of their own in the scope. A
+  /// collective.
   int busiest_rank() const;
 
   void tell(int64_t number) { told_ = number; }
@@ -66,27 +68,28 @@ class GradientReducer final : public LeafObserver,
 
   // With shard_gradients:
   bool shards() const { return options_.shard_gradients; }
-  /// The parameters of each bucket, in their order in the bucket.
+  /// Returns the parameters of each bucket, in their order in the bucket.
   std::vector<std::vector<size_t>> bucket_leaves();
-  /// This rank's part of the mean gradients of a bucket, filled up with zeros; empty before the
-  /// first pass. Passes add to it until it is taken.
+  /// Returns this rank's part of the mean gradients of a bucket, padded with zeros; empty before
+  /// the first pass. Passes add to the part until it is taken.
   Tensor take_shard(size_t bucket) { return std::exchange(buckets_[bucket].shard, {}); }
 
  private:
   struct Bucket {
     std::vector<size_t> leaves = {};
-    std::string name = {};  // in messages; differs if the leaves do
+    std::string name = {};  // for messages; differs if the leaves do
     DType dtype = f32;
     int64_t numel = 0;
-    Device device = cpu;  // of the following: that of the leaves with NCCL, else the host
-    Tensor flat = {};     // with shard_gradients only until it is sent
+    Device device = cpu;  // of the tensors below: the leaves' device with NCCL, else the CPU
+    Tensor flat = {};     // with shard_gradients, exists only until it is sent
     Tensor arrived = {};  // this rank's part of the pass, with shard_gradients
-    Tensor shard = {};    // sum over the passes until take_shard()
+    Tensor shard = {};    // sum of `arrived` over the passes until take_shard()
     size_t missing = 0;
     Pending pending = {};
     double ready = 0;  // when it was complete
   };
-  /// Where the gradient of a leaf is. Bucket -1: nowhere, it is frozen or has no elements.
+  /// Position of the gradient of a leaf. Bucket -1: none, because the leaf is frozen or has no
+  /// elements.
   struct Slot {
     int64_t bucket = -1, offset = 0, numel = 0;
     DType dtype = f32;
@@ -95,8 +98,8 @@ class GradientReducer final : public LeafObserver,
   void plan();
   void check_plan();
   void require_used(const std::vector<bool>& used) const;
-  /// Begins to send. `used` says which leaves have a gradient on this rank; `is_active`, whether
-  /// the rank has a batch.
+  /// Begins to send. `used` tells which leaves have a gradient on this rank; `is_active` tells
+  /// whether the rank has a batch.
   void start_pass(const std::vector<bool>& used, bool is_active);
   void set_gradients(std::span<const Variable> gradients);
   Tensor mean_of(const Tensor& reduced) const;
@@ -118,15 +121,15 @@ class GradientReducer final : public LeafObserver,
 
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;  // in the order in which they are sent
-  size_t next_ = 0;              // bucket to send
-  double begin_ = 0;             // of the pass
+  size_t next_ = 0;              // next bucket to send
+  double begin_ = 0;             // when the pass began
   Tensor used_;  // for each leaf, the number of ranks with a gradient; then that of active ranks
   Pending used_pending_;
   bool has_local_ = false;    // leaves have gradients that were not sent
   bool is_in_place_ = false;  // gradients keep their memory
   std::atomic<int> silence_ = 0, captured_silence_ = 0, joins_ = 0;
-  int64_t active_ = 0;      // ranks with a batch in the last pass, in a join() scope
-  int64_t own_passes_ = 0;  // in the join() scope
+  int64_t active_ = 0;      // number of ranks with a batch in the last pass, in a join() scope
+  int64_t own_passes_ = 0;  // number of own passes in the join() scope
   int64_t told_ = 0, heard_ = 0;
   CommunicationStats stats_;
 };

@@ -12,8 +12,8 @@
 
 namespace tapegrad::dist {
 
-/// The functions of NCCL that are used. Their interface has been the same since version 2.7.
-/// Results are 0 for success; 1 is the dtype of bytes.
+/// The functions of NCCL that are used. Their interface has not changed since version 2.7. A result
+/// of 0 is success; 1 is the dtype of bytes.
 struct NcclApi {
   struct Id {
     char bytes[128];
@@ -34,15 +34,17 @@ struct NcclApi {
   int (*ncclAllGather)(const void*, void*, size_t count, int dtype, Comm, Stream);
   int (*ncclBroadcast)(const void*, void*, size_t count, int dtype, int root, Comm, Stream);
 
-  /// Opens TAPEGRAD_NCCL_LIBRARY or libnccl.so.2, once. Returns null, and the reason, if it cannot.
+  /// Loads TAPEGRAD_NCCL_LIBRARY or libnccl.so.2, once. If that fails, returns null and sets
+  /// why_not.
   static const NcclApi* open(std::string& why_not);
 };
 
-/// The ranks' GPUs. All functions are called by the communication thread, on all ranks.
+/// Connection between the ranks' GPUs. All functions are called by the communication thread, on all
+/// ranks.
 class NcclLink {
  public:
-  /// Returns null if a rank has no NCCL, or if two ranks share a GPU, which NCCL does not support;
-  /// then all ranks receive null and copy tensors through the host. Throws Error if NCCL fails.
+  /// Returns null on all ranks if a rank has no NCCL, or if two ranks share a GPU, which NCCL does
+  /// not support; tensors are then copied through the host. Throws Error if NCCL fails.
   static std::unique_ptr<NcclLink> make(Engine& engine, Device device, Waiting& waiting);
   ~NcclLink();
   NcclLink(const NcclLink&) = delete;
@@ -50,13 +52,13 @@ class NcclLink {
 
   int ranks() const { return ranks_; }
   int rank() const { return rank_; }
-  /// The functions below enqueue in this stream.
+  /// Returns the stream in which the functions below enqueue their work.
   const cuda::Stream& stream() const { return stream_; }
-  /// As those of Engine, on memory of the device.
+  /// Equivalent to the functions of Engine, for device memory.
   void all_to_all(const void* in, void* out, size_t bytes);
   void all_gather(const void* in, void* out, size_t bytes);
   void broadcast(void* data, size_t bytes, int root);
-  /// Waits for the work of the stream. If the wait ends with an error, so does the communicator.
+  /// Waits for the work of the stream. If the wait ends with an error, ends the communicator.
   void finish(Waiting& waiting);
 
  private:

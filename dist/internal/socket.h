@@ -9,12 +9,12 @@
 
 namespace tapegrad::dist {
 
-/// A moment of the steady clock, in seconds.
+/// A time of the steady clock, in seconds.
 struct Deadline {
   double end;
 
   static Deadline in(double seconds);
-  double left() const;  // seconds, 0 if it has passed
+  double left() const;  // remaining seconds, 0 if it has passed
   bool has_passed() const { return left() <= 0; }
 };
 
@@ -29,26 +29,27 @@ class Socket {
   ~Socket() { close(); }
 
   /// Listens on a port of a host's addresses, or on any free port of the address if port is 0. If
-  /// the address is not one of this machine, on all of the machine's. Throws Error.
+  /// the address does not belong to this machine, listens on all addresses of the machine. Throws
+  /// Error.
   static Socket listen(const std::string& host, int port);
-  /// Connects; tries again until the deadline, because the other side may not have started. Throws
-  /// TimeoutError with the last error.
+  /// Connects; tries again until the deadline, because the other process may not have started.
+  /// Throws TimeoutError with the last error.
   static Socket connect(const std::string& host, int port, const Deadline& deadline);
-  /// The next connection; an empty socket at the deadline.
+  /// Returns the next connection, or an empty socket at the deadline.
   Socket accept(const Deadline& deadline) const;
 
   int fd() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   void close();
-  /// Numeric address and port of this side and of the other.
+  /// Return the numeric address and the port of this side and of the other side.
   std::pair<std::string, int> own_address() const;
   std::pair<std::string, int> peer_address() const;
 
   void send_all(const void* data, size_t bytes, const Deadline& deadline) const;
   void receive_all(void* data, size_t bytes, const Deadline& deadline) const;
 
-  /// Sends or receives what is possible at once; returns the number of bytes. Throws PeerError if
-  /// the connection has ended.
+  /// Send or receive as many bytes as possible without waiting; return the number of bytes. Throw
+  /// PeerError if the connection has ended.
   size_t send_some(const void* data, size_t bytes) const;
   size_t receive_some(void* data, size_t bytes) const;
 

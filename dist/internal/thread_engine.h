@@ -1,5 +1,5 @@
 // An engine whose ranks are threads of one process. Messages are copies in memory that all ranks
-// share, so a rank that leaves with an error takes no memory away from others.
+// share, so a rank that leaves with an error does not free memory that other ranks use.
 #pragma once
 
 #include <condition_variable>
@@ -13,22 +13,22 @@
 
 namespace tapegrad::dist {
 
-/// What the ranks share: the messages of each step of communication.
+/// State that the ranks share: the messages of each step of communication.
 class Board {
  public:
   explicit Board(int size, Board* parent = nullptr) : size_(size), parent_(parent) {}
 
   int size() const { return size_; }
-  /// The board of some of the ranks, of which `first` is the least; made by the first of them that
-  /// asks for it at this step.
+  /// Returns the board of some of the ranks, of which `first` is the smallest. The first of them
+  /// that calls part() at this step makes the board.
   std::shared_ptr<Board> part(uint64_t step, int first, int size);
-  /// Leaves the message of a rank for a step.
+  /// Stores the message of a rank for a step.
   void post(uint64_t step, int rank, std::vector<std::byte> message);
-  /// Calls visit(r, message) for each message of the step that has not been visited; seen[r] notes
-  /// which were. Returns whether all were.
+  /// Calls visit(r, message) for each message of the step that has not been visited. seen[r]
+  /// records visited messages. Returns whether all messages were visited.
   template <typename Visit>
   bool visit(uint64_t step, std::span<char> seen, Visit visit);
-  /// Waits a little for a change.
+  /// Waits for a short time, or until a change.
   void wait();
   void break_off();
   bool is_broken();
@@ -41,7 +41,7 @@ class Board {
   };
 
   const int size_;
-  Board* const parent_;  // null: this is the board of all ranks
+  Board* const parent_;  // null for the board of all ranks
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint64_t, Step> steps_;

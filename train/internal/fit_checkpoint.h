@@ -1,4 +1,5 @@
-// The checkpoint file of fit(): errors say what to do, and several ranks agree on what they found.
+// The checkpoint file of fit(). Errors suggest a remedy, and several ranks compare what they have
+// read.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +12,21 @@ namespace tapegrad {
 
 class FitCheckpoint {
  public:
-  /// With an empty path nothing is read or written. Keeps references to both.
+  /// With an empty path nothing is read or written. Keeps references to both arguments.
   FitCheckpoint(const std::string& path, const dist::Communicator& world)
       : path_(path), world_(world) {}
 
   bool is_wanted() const { return !path_.empty(); }
-  /// The parts of the file, which the owner names before the first use.
+  /// Returns the parts of the file. The owner adds them before the first use.
   TrainingState& state() { return state_; }
 
   /// Throws unless the file can be written.
   void require_writable() const;
-  /// Reads the file into the parts if it exists. Returns whether it does.
+  /// Reads the file into the parts if the file exists. Returns whether it exists.
   bool resume();
-  /// Throws unless all ranks have read a file with as many steps; -1: there was none.
+  /// Throws unless all ranks have read a file with the same number of steps; -1 means no file.
   void require_same_steps(int64_t steps) const;
-  /// Replaces the file. After an error the last one is unchanged.
+  /// Replaces the file. After an error the previous file is unchanged.
   void save() const;
 
  private:

@@ -1,4 +1,4 @@
-// Parts that training and evaluation share. Not part of the public interface.
+// Code shared by training and evaluation. Not part of the public interface.
 #pragma once
 
 #include <optional>
@@ -33,13 +33,13 @@ class PassSums {
  public:
   PassSums(bool accuracy, std::vector<Metric*> metrics);
 
-  /// Adds a batch of n examples; n is the number of outputs if there are outputs. The loss is their
-  /// mean.
+  /// Adds a batch of n examples; n is the number of outputs if there are outputs. The loss is the
+  /// mean over these.
   void add(const BatchResult& batch, int64_t n);
   void reset();
   double loss() const { return loss_.value(); }
   double accuracy() const { return accuracy_.value(); }  // NaN if not computed
-  /// The metrics' values, each name behind the prefix.
+  /// Returns the metrics' values, with the prefix before each name.
   NamedValues metrics(const std::string& prefix = "") const;
 
   TensorMap state_dict() const;

@@ -1,4 +1,4 @@
-// Pictures of tensors. Not part of the public interface.
+// Conversion of tensors to pictures. Not part of the public interface.
 #pragma once
 
 #include "core/tape/variable.h"
@@ -6,7 +6,7 @@
 
 namespace tapegrad {
 
-/// Returns the picture of pixels in [0, 1], or bytes: [H, W], [C, H, W] or, as a grid, [N, C, H,
+/// Returns a picture of pixels in [0, 1], or of bytes: [H, W], [C, H, W] or, as a grid, [N, C, H,
 /// W], with 1 or 3 channels. Throws ShapeError for other shapes.
 Picture picture_of(const Variable& pixels);
 

@@ -7,7 +7,7 @@
 
 namespace tapegrad {
 
-/// Text made safe inside an element.
+/// Returns the text, escaped for the content of an element.
 std::string svg_escape(std::string_view text);
 
 std::string svg_begin(int width, int height);
@@ -23,7 +23,7 @@ std::string svg_line(double x1, double y1, double x2, double y2, std::string_vie
 std::vector<double> nice_ticks(double low, double high, int count);
 std::string tick_text(double value);
 
-/// A colour of the viridis map, "#440154" at 0 to "#fde725" at 1.
+/// Returns a colour of the viridis map, from "#440154" at 0 to "#fde725" at 1.
 std::string viridis(double t);
 
 }  // namespace tapegrad
