@@ -64,7 +64,7 @@ struct Hypot {
   }
 };
 
-/// Whether rest, which has the sign of a, is not 0 and b has the other sign.
+/// Returns whether rest, which has the sign of a, is not 0 and b has the other sign.
 template <typename V>
 TG_HD auto is_opposite(V rest, V b) {
   return ((rest < V(0)) & (b > V(0))) | ((rest > V(0)) & (b < V(0)));

@@ -15,7 +15,7 @@ struct WeightTree {
   double* sums;    // of 2 leaves nodes
   int64_t leaves;  // a power of two
 
-  /// The number of leaves for a number of classes. Leaves without a class have weight 0.
+  /// Returns the number of leaves for a number of classes. Leaves without a class have weight 0.
   static TG_HD int64_t leaves_for(int64_t classes) {
     int64_t leaves = 1;
     while (leaves < classes) leaves *= 2;
@@ -24,8 +24,8 @@ struct WeightTree {
   TG_HD double total() const { return sums[1]; }
   /// Adds the children of an inner node.
   TG_HD void add(int64_t node) const { sums[node] = sums[2 * node] + sums[2 * node + 1]; }
-  /// The class whose part of the cumulative weights contains share * total(); never one of weight
-  /// 0.
+  /// Returns the class whose part of the cumulative weights contains share * total(); never one of
+  /// weight 0.
   TG_HD int64_t pick(double share) const {
     double target = share * total();
     int64_t node = 1;

@@ -17,7 +17,7 @@ class ElementStream {
   TG_HD ElementStream(RandomState state, int64_t element)
       : state_(state), upper_(uint64_t(element + 1) << 16) {}
 
-  /// A number in [0, 1).
+  /// Returns a number in [0, 1).
   TG_HD double next() {
     if (used_ == 4) {
       words_ = philox(state_.seed, state_.offset, upper_++);

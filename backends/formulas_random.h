@@ -125,7 +125,7 @@ TG_HD inline CosSin<R> box_muller(R u, R v) {
   return {radius * turn.cos, radius * turn.sin};
 }
 
-/// A number in (0, 1] for the logarithm; uses all 32 or 64 random bits.
+/// Returns a number in (0, 1] for the logarithm; uses all 32 or 64 random bits.
 TG_HD inline float positive_float(uint32_t word) {
   return std::fma(float(word), 0x1p-32f, 0x1p-33f);
 }
@@ -133,20 +133,20 @@ TG_HD inline double positive_double(uint32_t high, uint32_t low) {
   return std::fma(double(int64_t((uint64_t(high) << 32 | low) >> 11)), 0x1p-53, 0x1p-54);
 }
 
-/// The upper 64 bits of a * b.
+/// Returns the upper 64 bits of a * b.
 TG_HD inline uint64_t multiply_high(uint64_t a, uint64_t b) {
   const uint64_t a0 = uint32_t(a), a1 = a >> 32, b0 = uint32_t(b), b1 = b >> 32;
   const uint64_t middle = a1 * b0 + (a0 * b0 >> 32);
   return a1 * b1 + (middle >> 32) + ((uint32_t(middle) + a0 * b1) >> 32);
 }
 
-/// A uniform integer in [low, low + range), range > 0, from 64 random bits. The probability of each
-/// is 1 / range to within 2^-64.
+/// Returns a uniform integer in [low, low + range), range > 0, from 64 random bits. The probability
+/// of each is 1 / range to within 2^-64.
 TG_HD inline int64_t integer_in(uint64_t bits, int64_t low, uint64_t range) {
   return int64_t(uint64_t(low) + multiply_high(bits, range));
 }
 
-/// The largest T below `bound`.
+/// Returns the largest T below `bound`.
 template <typename T>
 T below(double bound) {
   using R = Compute<T>;
@@ -165,7 +165,8 @@ T below(double bound) {
   }
 }
 
-/// The threshold of dropout with probability p: elements with a random word below it are dropped.
+/// Returns the threshold of dropout with probability p: elements with a random word below it are
+/// dropped.
 inline uint32_t drop_below(double p) { return uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0)); }
 
 }  // namespace tapegrad::formulas

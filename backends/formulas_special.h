@@ -176,8 +176,8 @@ TG_HD inline double inverse_power(double q, double s) {
   return 1 / power;
 }
 
-/// The sum of (q + k)^-s over k = 0, 1, ... for q > 0 and integer s > 1, by the Euler-Maclaurin
-/// formula.
+/// Returns the sum of (q + k)^-s over k = 0, 1, ... for q > 0 and integer s > 1, by the
+/// Euler-Maclaurin formula.
 TG_HD inline double zeta(double s, double q) {
   // B_2j / (2 j)!
   constexpr double kTail[] = {

@@ -304,7 +304,7 @@ struct StepState {
 
   static StepState of(const ParamUpdate& u) { return of(u, Indices()); }
 
-  /// The new value of element i, which is w with the gradient g.
+  /// Returns the new value of element i, which is w with the gradient g.
   template <typename Formula>
   TG_HD C step(const Formula& f, int64_t i, C w, C g) const {
     return step(f, i, w, g, Indices());

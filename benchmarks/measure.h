@@ -31,7 +31,7 @@ inline void print_line(const std::string& name, double value, const char* unit) 
   std::fflush(stdout);
 }
 
-/// The largest resident size of this process so far.
+/// Returns the largest resident size of this process so far.
 inline double peak_resident_mib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -21,7 +21,7 @@ struct Network {
   std::function<Step()> make;
 };
 
-/// A training step on the default device (TAPEGRAD_DEVICE): clears the gradients, computes
+/// Returns a training step on the default device (TAPEGRAD_DEVICE): clears the gradients, computes
 /// loss(model), runs backward and the optimizer.
 template <typename Optimizer = optim::SGD, typename Model, typename Loss>
 Step training(Model model, Loss loss, double lr = 1e-3) {

@@ -74,7 +74,7 @@ class Document {
   std::ofstream out_;
 };
 
-/// The CPU, and a GPU if there is one.
+/// Returns the CPU, and a GPU if there is one.
 std::vector<Device> devices() {
   return cuda::is_available() ? std::vector<Device>{cpu, gpu} : std::vector<Device>{cpu};
 }
@@ -254,7 +254,7 @@ Forward, backward and Adam with all rows in one batch, for a network of 171 para
             steps, 2000);
 }
 
-/// The lines of runtime_info() that affect times.
+/// Returns the lines of runtime_info() that affect times.
 std::string machine() {
   std::string found, info = runtime_info();
   for (size_t begin = 0; begin < info.size();) {

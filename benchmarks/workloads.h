@@ -26,10 +26,11 @@ struct WorkloadInfo {
 };
 const std::vector<WorkloadInfo>& workloads();
 
-/// A convolution of a residual network: without bias, and padded, so that stride 1 keeps the size.
+/// Returns a convolution of a residual network: without bias, and padded, so that stride 1 keeps
+/// the size.
 nn::Conv2d conv(int64_t in, int64_t out, int64_t kernel, int64_t stride);
 
-/// The Keras net of examples/mnist_cnn, with new weights.
+/// Returns the Keras net of examples/mnist_cnn, with new weights.
 nn::Sequential keras_net();
 
 }  // namespace tapegrad::bench

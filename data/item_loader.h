@@ -180,7 +180,7 @@ auto batch_of(const Collate& make_batch, std::vector<Item> items) {
 
 namespace detail {
 
-/// Whether a batch consists of two Variables.
+/// Returns whether a batch consists of two Variables.
 template <typename Batch>
 constexpr bool is_example() {
   if constexpr (TupleLike<Batch>) {

@@ -63,8 +63,8 @@ class Direct final : public BatchStream {
   int64_t next_, end_;
 };
 
-/// The rows of x at indices that were drawn here. Unlike index_select, does not wait for the device
-/// to check them.
+/// Returns the rows of x at indices that were drawn here. Unlike index_select, does not wait for
+/// the device to check them.
 Variable rows_at(const Variable& x, const Variable& index) {
   const OpSpan span("index_select");
   Shape shape = x.shape();

@@ -57,7 +57,7 @@ class Loader {
   int64_t size() const;
   /// Returns the type of Iterator::item(); null if there is none.
   virtual const std::type_info* item_type() const { return nullptr; }
-  /// Whether a batch is an Example of data and target.
+  /// Returns whether a batch is an Example of data and target.
   virtual bool has_examples() const { return true; }
 
   /// Returns the epoch that the next begin() delivers, or the unfinished epoch that was begun last.

@@ -78,7 +78,7 @@ class Archive : public Bytes {
     return value;
   }
 
-  /// The last record of a ZIP file, which a comment of up to 65535 bytes may follow.
+  /// Returns the last record of a ZIP file, which a comment of up to 65535 bytes may follow.
   size_t find_end() const {
     for (size_t back = kEndSize; back <= bytes_.size() && back <= kEndSize + 65535; ++back)
       if (number<uint32_t>(bytes_.size() - back) == kEndMark) return bytes_.size() - back;
@@ -127,7 +127,7 @@ class Archive : public Bytes {
   }
 };
 
-/// The text after "'key':" in the header of a .npy file, a Python dictionary.
+/// Returns the text after "'key':" in the header of a .npy file, a Python dictionary.
 std::string_view value_of(std::string_view header, std::string_view key) {
   const size_t at = header.find(key);
   if (at == header.npos) return {};

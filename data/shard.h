@@ -24,7 +24,7 @@ struct Shard {
 
   /// Number of the examples of this shard, of `count` examples in all.
   int64_t count(int64_t count, bool drop_last) const;
-  /// The entries of this shard. Calls check().
+  /// Returns the entries of this shard. Calls check().
   std::vector<int64_t> take(const std::vector<int64_t>& order, bool drop_last) const;
   /// Throws ArgumentError, which names the loader, unless 0 <= rank < size.
   void check(const char* loader) const;

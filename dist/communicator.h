@@ -112,7 +112,7 @@ class Communicator {
 
   int rank() const;
   int size() const;
-  /// Whether this is rank 0, which usually prints and saves.
+  /// Returns whether this is rank 0, which usually prints and saves.
   bool is_first() const { return rank() == 0; }
   /// Returns the part of a data set for this rank: `DataLoader(train, {.shard = world})`.
   operator Shard() const { return {rank(), size()}; }
@@ -169,7 +169,7 @@ class Communicator {
   /// rank or occurs twice.
   Communicator group(const std::vector<int>& ranks) const;
 
-  /// Whether NCCL moves tensors of this device. The first call for a GPU is a collective.
+  /// Returns whether NCCL moves tensors of this device. The first call for a GPU is a collective.
   bool has_nccl(Device device) const;
 
   /// Returns how long a rank waits for the others, in seconds. Initially TAPEGRAD_DIST_TIMEOUT, or

@@ -15,7 +15,7 @@
 namespace tapegrad::dist {
 namespace {
 
-/// A line per parameter and buffer: "parameter fc1.weight, float32 [10, 784]".
+/// Returns a line per parameter and buffer: "parameter fc1.weight, float32 [10, 784]".
 std::string describe(const nn::Module& model) {
   std::string text;
   const auto add = [&](const char* kind, const nn::NamedVariable& each) {

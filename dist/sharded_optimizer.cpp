@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kRowBytes = 25 << 20;  // bounds the memory of write()
 
-/// A view of `count` elements of a contiguous tensor, as a row.
+/// Returns a view of `count` elements of a contiguous tensor, as a row.
 Tensor elements(const Tensor& x, int64_t first, int64_t count) {
   return x.with_layout(StridedLayout{{count}, {1}, x.layout().offset + first});
 }

@@ -50,7 +50,7 @@ class FlatParameters {
 
   /// Returns this rank's parts: leaves with separate memory.
   std::vector<Variable> parts() const;
-  /// Whether the rows have gradients that only this object can read.
+  /// Returns whether the rows have gradients that only this object can read.
   bool shards_gradients() const { return reducer_ != nullptr; }
   /// Copies values and gradients to the parts. Throws AutogradError if a parameter has no gradient.
   void read() const;
@@ -69,7 +69,8 @@ class FlatParameters {
   TensorMap gather(const TensorMap& state) const;
   /// Returns this rank's part of gather(); see ShardedOptimizer::shard_dict().
   TensorMap name_shards(const TensorMap& state) const;
-  /// The inverse of gather(). Throws ArgumentError if the state belongs to other parameters.
+  /// Returns the inverse of gather(). Throws ArgumentError if the state belongs to other
+  /// parameters.
   TensorMap cut(const TensorMap& whole) const;
 
  private:

@@ -19,8 +19,8 @@
 
 namespace examples {
 
-/// The value. ArgumentError, which names the flag, the value and the range, if it is outside of
-/// [low, high]; NaN is.
+/// Returns the value. ArgumentError, which names the flag, the value and the range, if it is
+/// outside of [low, high]; NaN is.
 template <typename T>
 T in_range(const char* flag, T value, T low, T high = std::numeric_limits<T>::max()) {
   if (value >= low && value <= high) return value;
@@ -34,7 +34,7 @@ inline void at_least(int64_t low, std::initializer_list<std::pair<const char*, i
   for (const auto& [flag, value] : flags) in_range(flag, value, low);
 }
 
-/// The folder, which is made and tried; empty stays empty.
+/// Returns the folder, which is made and tried; empty stays empty.
 inline std::filesystem::path writable_folder(const char* flag, const std::string& folder) {
   if (folder.empty()) return {};
   const std::filesystem::path path = folder, probe = path / ".tapegrad-probe";
@@ -75,8 +75,8 @@ inline void use_device(const std::string& text) {
     tapegrad::set_default_device(tapegrad::device_or_cpu(tapegrad::parse_device(text)));
 }
 
-/// The file for the state of a training run: run.safetensors in the folder of --out, or none if
-/// there is no folder. --resume without --out is an ArgumentError.
+/// Returns the file for the state of a training run: run.safetensors in the folder of --out, or
+/// none if there is no folder. --resume without --out is an ArgumentError.
 inline std::string run_file(const std::filesystem::path& out, bool resume) {
   if (!out.empty()) return (out / "run.safetensors").string();
   if (resume) throw tapegrad::ArgumentError("--resume: give the folder of the run with --out");

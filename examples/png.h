@@ -32,7 +32,7 @@ inline std::string chunk(const std::string& name, const std::string& data) {
   return big_endian(uint32_t(data.size())) + name + data + big_endian(crc(name + data));
 }
 
-/// A zlib stream of stored blocks.
+/// Returns a zlib stream of stored blocks.
 inline std::string stored(const std::string& data) {
   constexpr size_t kBlock = 65'535;
   std::string stream = "\x78\x01";

@@ -110,7 +110,8 @@ void check_bools(const std::string& file, const SafetensorsEntry& entry, const s
 
 }  // namespace
 
-/// Whether the path names a file of NumPy, which io/numpy_file.h writes and data/npz.h reads.
+/// Returns whether the path names a file of NumPy, which io/numpy_file.h writes and data/npz.h
+/// reads.
 static bool is_of_numpy(const std::string& path) {
   return path.ends_with(".npy") || path.ends_with(".npz");
 }

@@ -279,7 +279,8 @@ struct MaxPool2d final : Pool<MaxPool2d, MaxPool2dOptions> {
   ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
     return max_pool2d_with_indices(x, options_, where);
   }
-  /// Whether a window, which may have gaps, may be entirely in the padding. Its result is -inf.
+  /// Returns whether a window, which may have gaps, may be entirely in the padding. Its result is
+  /// -inf.
   bool has_windows_of_padding() const {
     const auto& [padding, dilation] = std::tie(options_.padding, options_.dilation);
     return (padding.height > 0 && dilation.height > 1) || (padding.width > 0 && dilation.width > 1);

@@ -40,7 +40,7 @@ Variable probs_of(const Odds& odds) {
 Variable logits_of(const Odds& odds) {
   return odds.logits.defined() ? odds.logits : log(odds.probs) - log1p(-odds.probs);
 }
-/// The log-probability of numbers of successes and failures. A number of 0 adds 0.
+/// Returns the log-probability of numbers of successes and failures. A number of 0 adds 0.
 Variable log_of(const Variable& successes, const Variable& failures, const Variable& probs,
                 const Variable& logits, bool has_logits) {
   if (!has_logits) return xlogy(successes, probs) + xlog1py(failures, -probs);

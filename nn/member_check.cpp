@@ -118,7 +118,7 @@ void MemberCheck::check_modules(const Module& root) {
 
 namespace {
 
-/// Whether the model has a Lambda, whose function may hold Variables of the caller.
+/// Returns whether the model has a Lambda, whose function may hold Variables of the caller.
 bool has_lambda(const Module& root) {
   struct Finder final : MemberVisitor {
     bool found = false;

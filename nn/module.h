@@ -252,8 +252,8 @@ class Module : public RefusedMethods {
   Shape infer(const Shape& input_shape);
   /// infer() under Keras's name.
   void build(const Shape& input_shape) { infer(input_shape); }
-  /// Whether hooks or infer() observe the result of this module. If not, the module may be fused
-  /// with another module.
+  /// Returns whether hooks or infer() observe the result of this module. If not, the module may be
+  /// fused with another module.
   bool is_watched() const;
   /// Returns the shape of this module's result in the last infer(), without the batch dimension.
   const Shape& out_shape() const;
@@ -264,7 +264,7 @@ class Module : public RefusedMethods {
     static_assert(tapegrad::detail::kNever<M>,
                   "net[2] = nn::Linear(3, 5): write net.replace(2, nn::Linear(3, 5))");
   }
-  /// Whether the layer has this type: `if (m.is<nn::Conv2d>()) m.as<nn::Conv2d>().weight`.
+  /// Returns whether the layer has this type: `if (m.is<nn::Conv2d>()) m.as<nn::Conv2d>().weight`.
   template <std::derived_from<Module> M>
   bool is() const {
     return dynamic_cast<const M*>(this) != nullptr;

@@ -53,7 +53,7 @@ class [[nodiscard]] ModuleCall {
   ModuleCall& operator=(const ModuleCall&) = delete;
 
   bool has_hooks() const { return has_hooks_; }
-  /// Whether this is the first recorded call of an outermost module. The first call checks
+  /// Returns whether this is the first recorded call of an outermost module. The first call checks
   /// members().
   bool is_first() const { return is_first_; }
   /// Throws ArgumentError if members() leaves out a module.

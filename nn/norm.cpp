@@ -71,7 +71,8 @@ void BatchNorm<Self>::reset_running_stats() {
   if (num_batches_tracked.defined()) num_batches_tracked.fill_(0);
 }
 
-/// The share of a batch in the running statistics. Without a momentum, all batches have one weight.
+/// Returns the share of a batch in the running statistics. Without a momentum, all batches have one
+/// weight.
 template <typename Self>
 double BatchNorm<Self>::momentum_of_call(bool training) const {
   if (options_.momentum) return *options_.momentum;

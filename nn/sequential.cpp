@@ -18,9 +18,10 @@ const Layer* plain(std::span<const AnyModule> layers, size_t i) {
   return dynamic_cast<const Layer*>(&*layers[i]);
 }
 
-/// Whether layer i is a ReLU followed by a MaxPool2d and the two may change places: relu(max(x)) is
-/// max(relu(x)), and the gradient goes to the same element or to none. A window that covers only
-/// padding gives -inf in one order and 0 in the other, so such pools keep their place.
+/// Returns whether layer i is a ReLU followed by a MaxPool2d and the two may change places:
+/// relu(max(x)) is max(relu(x)), and the gradient goes to the same element or to none. A window
+/// that covers only padding gives -inf in one order and 0 in the other, so such pools keep their
+/// place.
 bool swaps_with_pool(std::span<const AnyModule> layers, size_t i) {
   const auto* pool = plain<MaxPool2d>(layers, i + 1);
   return pool != nullptr && plain<ReLU>(layers, i) != nullptr && !pool->has_windows_of_padding();

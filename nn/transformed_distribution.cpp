@@ -19,7 +19,7 @@
 namespace tapegrad::distributions {
 namespace {
 
-/// The sum over the last n dimensions.
+/// Returns the sum over the last n dimensions.
 Variable sum_last(const Variable& x, int n) {
   Dims dims;
   for (int i = 1; i <= n; ++i) dims.push_back(-i);

@@ -20,7 +20,7 @@
 
 namespace tapegrad::nn::detail {
 
-/// The handle alone: what is assigned is computed, not a parameter.
+/// Returns the handle alone: what is assigned is computed, not a parameter.
 static Variable& weight_of(Weighted& layer) { return layer.weight; }
 
 void WeightParts::check(const Weighted& layer, std::string_view function, std::string_view name,
@@ -137,7 +137,8 @@ void WeightParts::set(const Variable& w) {
   g_.copy_(norm_of(w));
 }
 
-/// The norm of each entry of dimension dim, with all dimensions; of the whole weight for dim -1.
+/// Returns the norm of each entry of dimension dim, with all dimensions; of the whole weight for
+/// dim -1.
 Variable WeightParts::norm_of(const Variable& w) const {
   if (dim_ < 0) return norm(w, 2.0);
   Dims others;

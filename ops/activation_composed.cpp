@@ -142,7 +142,7 @@ struct Glu {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  /// The first or the second half of x along dim.
+  /// Returns the first or the second half of x along dim.
   Tensor half(const Tensor& x, int64_t which) const {
     StridedLayout layout = x.layout();
     layout.shape[dim] /= 2;

@@ -81,13 +81,14 @@ struct ComplexMul {
   }
 };
 
-/// The dtype of the result, if it has 16 bits: products of parts are then computed in float32.
+/// Returns the dtype of the result, if it has 16 bits: products of parts are then computed in
+/// float32.
 std::optional<DType> narrow_dtype(std::string_view op, const Variable& a, const Variable& b) {
   const DType dtype = common_dtype(op, checked(op, a), checked(op, b));
   return compute_dtype(dtype) != dtype ? std::optional(dtype) : std::nullopt;
 }
 
-/// Whether x broadcasts with the numbers of z, which has pairs.
+/// Returns whether x broadcasts with the numbers of z, which has pairs.
 bool are_numbers(const Variable& x, const Variable& z) {
   bool fits = x.rank() < z.rank();
   for (int i = 1; fits && i <= x.rank(); ++i)
@@ -95,7 +96,7 @@ bool are_numbers(const Variable& x, const Variable& z) {
   return fits;
 }
 
-/// Whether the kernel serves both operands.
+/// Returns whether the kernel serves both operands.
 bool in_one_pass(const Variable& a, const Variable& b) {
   return a.dtype() == b.dtype() && a.device() == b.device() && a.numel() > 0 && b.numel() > 0 &&
          kernels::complex_mul.has(a.device().type, a.dtype());
@@ -211,7 +212,7 @@ ComplexPairs ComplexPairs::under(const Variable& x) const {
 }
 Variable abs(const ComplexPairs& z, Where where) { return complex_abs(z, where); }
 
-/// The dimension of the pairs for one of the numbers; with `more` ones than they have.
+/// Returns the dimension of the pairs for one of the numbers; with `more` ones than they have.
 int ComplexPairs::dim_of(std::string_view op, int64_t dim, int more) const {
   return normalize_dim(op, dim, checked(op, pairs()).rank() - 1 + more);
 }

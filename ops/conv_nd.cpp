@@ -33,7 +33,7 @@ void check_ranks(std::string_view op, const Variable& x, const Variable& weight,
                      weight.shape());
 }
 
-/// The index of slice u of window i, for every i and u.
+/// Returns the index of slice u of window i, for every i and u.
 Variable slices_of_windows(int64_t windows, int64_t kernel, int64_t stride, int64_t dilation,
                            Device device) {
   std::vector<int64_t> index;

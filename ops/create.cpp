@@ -69,7 +69,7 @@ Variable from_values(const std::vector<T>& values, const Shape& shape, DType sta
   return y;
 }
 
-/// The number of elements of start, start + step, ... before end.
+/// Returns the number of elements of start, start + step, ... before end.
 int64_t count_of(Number start, Number end, Number step) {
   const auto refuse = [&](const char* why) {
     fail<ArgumentError>("arange: ", why, ": from ", start, " to ", end, " by ", step);

@@ -30,7 +30,7 @@ struct Plane {
         columns(normalize_dim(op, dim2, rank)) {
     if (rows == columns) fail<ArgumentError>(op, ": dim1 and dim2 are both ", rows);
   }
-  /// The layout of the diagonal, after the remaining dimensions.
+  /// Returns the layout of the diagonal, after the remaining dimensions.
   StridedLayout look(const StridedLayout& whole) const {
     const int64_t down = offset < 0 ? -offset : 0, right = offset > 0 ? offset : 0;
     const int64_t length =

@@ -188,7 +188,7 @@ class Contraction {
     term.labels = std::move(left);
   }
 
-  /// The labels of the result and of all terms except the two given.
+  /// Returns the labels of the result and of all terms except the two given.
   Set outside(std::pair<size_t, size_t> inside) const {
     Set set = set_of(result_);
     for (size_t i = 0; i < terms_.size(); ++i)
@@ -234,7 +234,7 @@ class Contraction {
     }
   }
 
-  /// The labels that remain after contracting a subset.
+  /// Returns the labels that remain after contracting a subset.
   Set labels_of(size_t subset) const {
     Set inside = 0, wanted = set_of(result_);
     for (size_t i = 0; i < terms_.size(); ++i)
@@ -271,14 +271,15 @@ class Contraction {
     return {reshape(product, shape, where_), labels};
   }
 
-  /// The elementwise product of two terms that broadcast, with the labels in the result's order.
+  /// Returns the elementwise product of two terms that broadcast, with the labels in the result's
+  /// order.
   Term multiply(const Term& a, const Term& b, Labels labels) {
     std::ranges::stable_sort(labels, {}, [this](Label label) {
       return std::ranges::find(result_, label) - result_.begin();
     });
     return {mul({spread(a, labels), where_}, {spread(b, labels), where_}), labels};
   }
-  /// A view of the term with a dimension for each label, of size 1 where the term has none.
+  /// Returns a view of the term with a dimension for each label, of size 1 where the term has none.
   Variable spread(const Term& term, const Labels& labels) {
     Dims order;
     Shape shape;
@@ -296,7 +297,7 @@ class Contraction {
     return size;
   }
 
-  /// Whether a view can merge the dimensions of these labels into one.
+  /// Returns whether a view can merge the dimensions of these labels into one.
   static bool is_one_dimension(const Term& term, const Labels& labels) {
     const Strides& strides = term.x.strides();
     for (size_t i = 1; i < labels.size(); ++i) {

@@ -36,7 +36,7 @@ struct Bags {
   Tensor bounds;
 
   const Tensor& ids() const { return checked.value(kName); }
-  /// The bag of each id.
+  /// Returns the bag of each id.
   Variable owners() const {
     const int64_t* at = bounds.data<int64_t>();
     std::vector<int64_t> owners(static_cast<size_t>(ids().numel()));
@@ -46,7 +46,8 @@ struct Bags {
   }
 };
 
-/// The gradient of the factors: products of the gradients of the bags with rows of the weight.
+/// Returns the gradient of the factors: products of the gradients of the bags with rows of the
+/// weight.
 Variable factor_gradient(const Bags& bags, const Variable& dy, const Variable& weight) {
   return sum(index_select(dy, 0, bags.owners()) *
                  index_select(weight.to(dy.dtype()), 0, Variable(bags.ids())),
@@ -128,7 +129,7 @@ struct BagArgmax {
   }
 };
 
-/// The bounds of the bags among `count` indices.
+/// Returns the bounds of the bags among `count` indices.
 std::vector<int64_t> bag_bounds(const Variable& offsets, bool include_last, int64_t count) {
   if (offsets.rank() != 1 || !is_integer(offsets.dtype()))
     fail<ArgumentError>(kName, ": offsets are a vector of integers, not ", offsets.dtype(), ' ',
@@ -142,7 +143,7 @@ std::vector<int64_t> bag_bounds(const Variable& offsets, bool include_last, int6
   return bounds;
 }
 
-/// The largest elements of consecutive rows, 0 for a bag without rows.
+/// Returns the largest elements of consecutive rows, 0 for a bag without rows.
 Variable largest_of_bags(const Variable& rows, const std::vector<double>& sizes, int64_t longest) {
   const int64_t bags = int64_t(sizes.size()), width = rows.size(1);
   const TensorOptions here{.device = rows.device()};

@@ -54,7 +54,7 @@ struct Factors {
     return Variable(solve(expand(identity, shape).value(), /*transposed=*/true));
   }
   Variable diagonal() const { return tapegrad::diagonal(Variable(lu), 0, 1, 2); }
-  /// The sign of the permutation: 1, or -1 after an odd number of exchanges.
+  /// Returns the sign of the permutation: 1, or -1 after an odd number of exchanges.
   Variable parity() const {
     const Variable unmoved = arange(1, lu.shape()[1] + 1, 1, {.dtype = i32, .device = lu.device()});
     const Variable swaps = sum(ne(Variable(pivots), unmoved), {1});

@@ -125,7 +125,7 @@ struct Plane {
   }
 };
 
-/// The singular values of each matrix of the plane, [..., k].
+/// Returns the singular values of each matrix of the plane, [..., k].
 Variable values_of(const Variable& x, const Plane& plane) {
   Dims order;
   for (int i = 0; i < x.rank(); ++i)

@@ -34,7 +34,7 @@ using namespace detail;
 
 constexpr std::string_view kNoConvergence = "a value is not finite, or no convergence";
 
-/// The diagonal of a square matrix, as a mask.
+/// Returns the diagonal of a square matrix, as a mask.
 Variable diagonal_mask(int64_t n, Device device) {
   return eye(n, n, {.dtype = boolean, .device = device});
 }
@@ -46,7 +46,7 @@ Variable gaps(const Variable& v) {
 
 Variable skew(const Variable& x) { return x - mT(x); }
 
-/// The sum, where an empty operand counts as zero.
+/// Returns the sum, where an empty operand counts as zero.
 Variable plus(const Variable& a, const Variable& b) {
   return !a.defined() ? b : !b.defined() ? a : a + b;
 }
@@ -170,7 +170,7 @@ struct SingularValues {
   }
 };
 
-/// The eigenvalues and, if requested, the eigenvectors.
+/// Returns the eigenvalues and, if requested, the eigenvectors.
 std::vector<Tensor> symmetric(std::string_view op, const Tensor& x, bool upper, bool vectors) {
   require_square(op, x);
   Tensor a = by_columns(upper ? mT(Variable(x)).value() : x), info = info_for(a);
@@ -228,7 +228,7 @@ struct Spectrum {
   }
 };
 
-/// The gradient of the pseudoinverse Y of A at constant rank, from
+/// Returns the gradient of the pseudoinverse Y of A at constant rank, from
 ///   dY = -Y dA Y + Y Y^T dA^T (1 - A Y) + (1 - Y A) dA^T Y^T Y.
 Variable pinv_gradient(const Variable& a, const Variable& y, const Variable& dy) {
   const Variable yt = mT(y), dyt = mT(dy);

@@ -31,7 +31,7 @@ Variable identity_like(const Variable& x) {
 }
 Variable lower_of(const Variable& lu) { return tril(lu, -1) + identity_like(lu); }
 
-/// The permutation matrices P of A = P L U.
+/// Returns the permutation matrices P of A = P L U.
 Variable permutation(const Variable& pivots, DType dtype) {
   const int64_t n = pivots.size(-1);
   const Tensor with = (pivots.to(i64) - 1).value().contiguous();

@@ -130,7 +130,7 @@ struct LinearCrossEntropy {
   }
 };
 
-/// Whether the op computes what two ops would compute.
+/// Returns whether the op computes what two ops would compute.
 bool fits(const Variable& x, const Variable& weight, const Variable& target,
           const LinearCrossEntropyOptions& options) {
   const Variable& bias = options.linear_bias;

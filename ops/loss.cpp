@@ -115,7 +115,7 @@ Variable huber_loss(const Variable& x, const Variable& target, double delta, Red
 
 namespace {
 
-/// The dimension of the classes: 1, or 0 for a single example.
+/// Returns the dimension of the classes: 1, or 0 for a single example.
 int class_dim(const Shape& shape) { return shape.rank() == 1 ? 0 : 1; }
 
 Shape without_classes(const Shape& shape) {
@@ -153,7 +153,7 @@ Tensor checked_classes(std::string_view op, const Variable& x, const Variable& t
   return ids;
 }
 
-/// A contiguous input as [examples, pixels, classes], with the strides of its own layout.
+/// Returns a contiguous input as [examples, pixels, classes], with the strides of its own layout.
 Tensor as_pixels(const Tensor& x) {
   const Shape& shape = x.shape();
   const int64_t examples = shape.rank() > 1 ? shape[0] : 1, classes = shape[class_dim(shape)];

@@ -90,7 +90,7 @@ void check_dropout(std::string_view op, const Variable& x, double p) {
   require_float(op, x.value());
 }
 
-/// A dropout mask of the given shape: elements are 0 or 1 / (1 - p).
+/// Returns a dropout mask of the given shape: elements are 0 or 1 / (1 - p).
 Variable mask(const Shape& shape, const Variable& like, double p, RandomGenerator& generator) {
   const NoGrad off;
   return dropout(ones(shape, {.dtype = like.dtype(), .device = like.device()}), p, true, generator);

@@ -47,8 +47,8 @@ Tensor as(const Tensor& x, const Shape& shape) {
 
 Tensor contiguous_or_empty(const Tensor& x) { return x ? x.contiguous() : x; }
 
-/// The gradient by recorded ops, with x_hat = (x - mean) * invstd: dx = invstd * (g - mean(g) -
-/// x_hat * mean(g * x_hat)), g = dy * weight.
+/// Returns the gradient by recorded ops, with x_hat = (x - mean) * invstd: dx = invstd * (g -
+/// mean(g) - x_hat * mean(g * x_hat)), g = dy * weight.
 Variable dx_by_formula(const Variable& x_hat, const Variable& invstd, const Variable& g,
                        const Dims& dims) {
   return invstd * (g - mean(g, dims, true) - x_hat * mean(g * x_hat, dims, true));
@@ -77,7 +77,7 @@ struct BatchNorm {
     return x ? x.with_layout({{x.numel(), 1}, {1, 1}, x.layout().offset}) : x;
   }
 
-  /// A parameter in the dtype and layout of the kernels.
+  /// Returns a parameter in the dtype and layout of the kernels.
   Tensor wide(const Tensor& parameter) const {
     return parameter ? parameter.to(mean.dtype()).contiguous() : parameter;
   }

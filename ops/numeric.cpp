@@ -113,7 +113,7 @@ DType float_dtype(std::string_view op, const Operand& a, const Operand& b) {
   return is_float(dtype) ? dtype : default_dtype();
 }
 
-/// The extreme, less NaN where the other operand is a number.
+/// Returns the extreme, less NaN where the other operand is a number.
 Variable without_nan(std::string_view op, const Operand& x, const Operand& y,
                      Variable (*extreme)(Operand, Operand)) {
   const CallLine line(x.where);

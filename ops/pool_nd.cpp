@@ -25,7 +25,7 @@ void check_volumes(std::string_view op, const Variable& x) {
     fail<ShapeError>(op, ": [batch, channels, depth, height, width] wanted: ", x.shape());
 }
 
-/// The options for images of height 1.
+/// Returns the options for images of height 1.
 MaxPool2dOptions flat(const MaxPool1dOptions& o) {
   return {.kernel_size = {1, o.kernel_size},
           .stride = Size2d(1, o.stride.value_or(o.kernel_size)),
@@ -64,7 +64,8 @@ Variable volume(const Variable& rows, const Variable& pooled_planes) {
                         pooled_planes.size(3)});
 }
 
-/// Whether no window within planes crosses the edge between planes that lie one below the other.
+/// Returns whether no window within planes crosses the edge between planes that lie one below the
+/// other.
 bool tiles_planes(const Variable& x, Size2d kernel, Size2d stride, Size2d padding) {
   return x.numel() > 0 && kernel.height > 0 && stride.height == kernel.height &&
          padding.height == 0 && x.size(3) % kernel.height == 0;
@@ -164,7 +165,7 @@ ValuesIndices max_pool3d_with_indices(const Variable& x, MaxPool3dOptions option
 
 namespace {
 
-/// The input size of a pooling with n results, along one dimension.
+/// Returns the input size of a pooling with n results, along one dimension.
 int64_t unpooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding) {
   return (n - 1) * stride - 2 * padding + kernel;
 }

@@ -18,7 +18,7 @@ using namespace detail;
 
 namespace {
 
-/// The dimensions of a tensor that are not in `named`.
+/// Returns the dimensions of a tensor that are not in `named`.
 Dims others(int rank, const Dims& named) {
   Dims rest;
   for (int i = 0; i < rank; ++i)

@@ -27,7 +27,7 @@ void check_float(std::string_view op, DType dtype) {
     fail<DTypeError>(op, ": floats only, not ", dtype);
 }
 
-/// The number of random words for the elements of a float draw.
+/// Returns the number of random words for the elements of a float draw.
 uint64_t float_words(int64_t numel, DType dtype) {
   return uint64_t(numel) * (dtype == f64 ? 2 : 1);
 }
@@ -143,7 +143,7 @@ Variable randn(const Shape& shape, TensorOptions options, RandomGenerator& gener
   return finish(std::move(y), options);
 }
 
-/// Whether the dtype represents every integer from low to high.
+/// Returns whether the dtype represents every integer from low to high.
 static bool holds(DType dtype, int64_t low, int64_t high) {
   return with_type(dtype, [&]<typename T>(TypeTag<T>) {
     if constexpr (std::is_integral_v<T>) {

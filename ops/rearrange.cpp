@@ -30,7 +30,7 @@ constinit decltype(pad_from_backward) pad_from_backward{"pad_from_backward"};
 using namespace detail;
 namespace {
 
-/// The layout of `size` entries start, start + step, ... along dim.
+/// Returns the layout of `size` entries start, start + step, ... along dim.
 StridedLayout part(StridedLayout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
   if (size > 0) layout.offset += start * layout.strides[dim];
   if (size > 1) layout.strides[dim] *= step;
@@ -100,8 +100,8 @@ struct Cat {
   }
 
  private:
-  /// Whether the operands are large images or volumes, one of which is packed, or may be when a
-  /// recorded step runs. Blocks have 8 or 16 channels.
+  /// Returns whether the operands are large images or volumes, one of which is packed, or may be
+  /// when a recorded step runs. Blocks have 8 or 16 channels.
   bool are_images(std::span<const Variable> inputs, const Tensor& y) const {
     constexpr int64_t kLarge = int64_t(1) << 15;
     if (dim != 1 || y.rank() < 4 || y.numel() < kLarge ||
@@ -113,7 +113,7 @@ struct Cat {
     const auto is_packed = [](const Variable& x) { return x.value().storage().is_packed(); };
     return std::ranges::all_of(inputs, fits) && std::ranges::any_of(inputs, is_packed);
   }
-  /// A copy, which keeps a packed layout.
+  /// Returns a copy, which keeps a packed layout.
   static Variable channels(const Variable& dy, int64_t first, int64_t count) {
     std::vector<int64_t> amounts(size_t(2 * dy.rank() - 2));
     amounts[amounts.size() - 2] = -first;

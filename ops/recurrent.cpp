@@ -60,7 +60,7 @@ struct Network {
   int64_t directions() const { return options.bidirectional ? 2 : 1; }
   int64_t cells() const { return options.num_layers * directions(); }
 
-  /// The initial state of every cell: [batch, hidden].
+  /// Returns the initial state of every cell: [batch, hidden].
   std::vector<Variable> first_states(const Variable& given, std::string_view name) const {
     const Shape each{x.size(1), hidden};
     if (!given.defined()) {

@@ -225,7 +225,8 @@ struct LogSumExp {
   }
 
  private:
-  /// The shape [outer, count, inner] of a contiguous x whose reduced dimensions lie together.
+  /// Returns the shape [outer, count, inner] of a contiguous x whose reduced dimensions lie
+  /// together.
   Shape interleaved_rows(const Tensor& x) const {
     if (!x.is_contiguous() || x.numel() == 0) return {};
     int first = 0, last = x.rank();

@@ -69,7 +69,7 @@ std::array<T, 4> cubic_weights(const T& t) {
   return {far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)};
 }
 
-/// The taps for `out` results from `in` pixels; `scale` is the number of pixels per result.
+/// Returns the taps for `out` results from `in` pixels; `scale` is the number of pixels per result.
 Taps make_taps(int64_t in, int64_t out, double scale, const InterpolateOptions& o) {
   Taps taps;
   taps.count = o.mode == SampleMode::kLinear ? 2 : o.mode == SampleMode::kCubic ? 4 : 1;

@@ -62,7 +62,7 @@ Variable padded(const Variable& part, const Shape& shape) {
   return pad(part, behind);
 }
 
-/// Whether all elements of x are one number, as after expand().
+/// Returns whether all elements of x are one number, as after expand().
 bool is_one_number(const Tensor& x) {
   for (int i = 0; i < x.rank(); ++i)
     if (x.shape()[i] != 1 && x.strides()[i] != 0) return false;
@@ -213,7 +213,7 @@ struct Nonzero {
   }
 };
 
-/// The row-major positions of nonzero elements.
+/// Returns the row-major positions of nonzero elements.
 Variable positions_of(const Variable& x, Where where) {
   const CallLine line(where);
   return apply(Nonzero{count_nonzero(x).value().number().to<int64_t>()}, where, x);
@@ -223,7 +223,7 @@ void check_mask(std::string_view op, const Variable& mask) {
   if (mask.dtype() != boolean) fail<DTypeError>(op, ": the mask is bool, not ", mask.dtype());
 }
 
-/// The neutral element of a reduction.
+/// Returns the neutral element of a reduction.
 Number neutral(Reduce reduce, DType dtype) {
   if (reduce == Reduce::kSum || reduce == Reduce::kMean) return 0;
   if (reduce == Reduce::kProd) return 1;

@@ -38,7 +38,7 @@ Tensor swapped(const Tensor& x, int dim) {
   return x.with_layout(layout);
 }
 
-/// A contiguous matrix with the last dimension as rows.
+/// Returns a contiguous matrix with the last dimension as rows.
 Tensor as_rows(const Tensor& x, int64_t size) {
   const Tensor dense = x.contiguous();
   const Shape shape{size == 0 ? 0 : x.numel() / size, size};
@@ -81,7 +81,7 @@ Variable first_in_order(std::string_view op, const Variable& x, int64_t k, int& 
   return apply(Order{0, k, dim, descending}, where, x);
 }
 
-/// The elements at one index each along dim, [..., 1, ...].
+/// Returns the elements at one index each along dim, [..., 1, ...].
 ValuesIndices taken(const Variable& x, const Variable& index, int dim, bool keepdim, bool number,
                     Where where) {
   const auto shaped = [&](const Variable& y) {
@@ -247,7 +247,7 @@ static Unique runs(const Variable& sorted, const Variable& order, const Variable
           spread(count, group, ones({n}, whole))};
 }
 
-/// Whether each slice differs from the previous one; true for the first slice.
+/// Returns whether each slice differs from the previous one; true for the first slice.
 static Variable starts_of(const Variable& sorted) {
   const int64_t n = sorted.size(0);
   Variable differs = ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1));
@@ -265,7 +265,7 @@ Unique unique(const Variable& x, Where where) {
   return runs(sorted, order, starts_of(sorted), x.shape());
 }
 
-/// The order of rows compared column by column.
+/// Returns the order of rows compared column by column.
 static Variable ordered_by(const Variable& rows, Where where) {
   Variable order = arange(rows.size(0), {.dtype = i64, .device = rows.device()});
   for (int64_t column = rows.size(1) - 1; column >= 0; --column) {  // the sort is stable

@@ -115,7 +115,7 @@ VarMean var_mean(const Variable& x, const Dims& dims, VarOptions options, Where 
 
 namespace {
 
-/// The product of all weights of observations; empty if none is given.
+/// Returns the product of all weights of observations; empty if none is given.
 Variable observation_weights(const CovOptions& options, int64_t count, DType dtype) {
   const auto check = [&](const char* name, const Variable& w) {
     if (!w.defined()) return;

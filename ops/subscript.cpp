@@ -32,7 +32,7 @@ struct Located {
 
 using Kind = Subscript::Kind;
 
-/// The number of dimensions of x that a subscript indexes.
+/// Returns the number of dimensions of x that a subscript indexes.
 int width_of(const Subscript& subscript) {
   if (subscript.kind() == Kind::kEllipsis || subscript.kind() == Kind::kNewAxis) return 0;
   if (subscript.kind() != Kind::kTensor || subscript.tensor().dtype() != boolean) return 1;
@@ -136,7 +136,8 @@ Variable values_for(std::string_view op, const Variable& x, const Operand& value
   return as_variable(op, values, x.dtype(), x.device());
 }
 
-/// The dimension of the only index tensor, if the subscripts take all other dimensions whole.
+/// Returns the dimension of the only index tensor, if the subscripts take all other dimensions
+/// whole.
 std::optional<int> only_index(const Variable& x, const Subscripts& subscripts) {
   std::optional<int> dim;
   for (size_t i = 0; i < subscripts.size(); ++i) {

@@ -271,7 +271,7 @@ void check_bounds(std::string_view op, const ClampOptions& options) {
     fail<ArgumentError>(op, ": a bound is NaN");
 }
 
-/// The dtype that holds x and the given bounds.
+/// Returns the dtype that holds x and the given bounds.
 DType clamp_dtype(const Variable& x, const ClampOptions& options) {
   DType dtype = x.dtype();
   if (is_bound(options.min)) dtype = promote(dtype, options.min);

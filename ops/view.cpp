@@ -19,7 +19,7 @@ namespace {
 
 StridedLayout contiguous_layout(const Shape& shape) { return {shape, contiguous_strides(shape)}; }
 
-/// The layout of `size` entries start, start + step, ... along dim.
+/// Returns the layout of `size` entries start, start + step, ... along dim.
 StridedLayout part(StridedLayout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
   if (size > 0) layout.offset += start * layout.strides[dim];
   if (size > 1) layout.strides[dim] *= step;

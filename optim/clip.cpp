@@ -19,7 +19,7 @@ namespace {
 
 using Runs = std::vector<detail::GradientRun>;
 
-/// Whether all gradients are on one device, which has kernels for many gradients.
+/// Returns whether all gradients are on one device, which has kernels for many gradients.
 bool are_together(const Runs& runs, double norm_type) {
   Tensor total;
   return std::all_of(runs.begin(), runs.end(), [&](const detail::GradientRun& run) {
@@ -28,7 +28,7 @@ bool are_together(const Runs& runs, double norm_type) {
   });
 }
 
-/// The sum of the elements' powers, or the largest element for an infinite norm.
+/// Returns the sum of the elements' powers, or the largest element for an infinite norm.
 Variable total_of(const Runs& runs, double norm_type) {
   Variable total;
   for (const detail::GradientRun& run : runs)

@@ -36,7 +36,7 @@ struct LBFGS::Point {
 
 namespace {
 
-/// The minimum of the cubic through two points with their slopes, within bounds.
+/// Returns the minimum of the cubic through two points with their slopes, within bounds.
 template <typename Point>
 double cubic_minimum(const Point& a, const Point& b, double low, double high) {
   const auto& [left, right] = a.t <= b.t ? std::tie(a, b) : std::tie(b, a);

@@ -287,8 +287,8 @@ class Optimizer : public tapegrad::detail::Tracked {
   /// kernel call, whose arguments contain all values that change from step to step (learning rate,
   /// step numbers, guard). The default throws ArgumentError: the class overrides step() instead.
   virtual void update(const Group& group, const ParamUpdates& params, const StepGuard& guard);
-  /// Whether a gradient kept as rows (core/autograd/sparse_gradient.h) updates only these rows. If
-  /// not, the gradient becomes dense.
+  /// Returns whether a gradient kept as rows (core/autograd/sparse_gradient.h) updates only these
+  /// rows. If not, the gradient becomes dense.
   virtual bool updates_rows(const Group&) const { return false; }
   /// Sets the momentum, or beta1, of a group. The default does nothing, for optimizers without
   /// momentum.

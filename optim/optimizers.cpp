@@ -16,7 +16,7 @@ std::optional<double> zero_if(bool used) {
   return used ? std::optional<double>(0.0) : std::nullopt;
 }
 
-/// The options of SGD(params, 0.1, {.momentum = 0.9}).
+/// Returns the options of SGD(params, 0.1, {.momentum = 0.9}).
 template <typename Options>
 Options with_rate(Options options, double lr) {
   options.lr = lr;

@@ -67,7 +67,8 @@ class Scheduler : public tapegrad::detail::Tracked {
   /// after t - 1 steps was set to `now` by other code. The default computes the initial rate that
   /// would have led to `now`, for a rate() that is linear in the initial rate.
   virtual double next(double now, double base, int64_t t) const;
-  /// Whether step() sets rate(base, t) even if other code has changed the rate since the last step.
+  /// Returns whether step() sets rate(base, t) even if other code has changed the rate since the
+  /// last step.
   virtual bool is_absolute() const { return false; }
   /// Returns the momentum, or beta1, after t steps, for optimizers that have one. nullopt leaves it
   /// unchanged.

@@ -168,7 +168,7 @@ TEST(Layering, VendorHeadersStayInBackends) {
   }
 }
 
-/// Whether a file, or one that it includes, includes Abseil.
+/// Returns whether a file, or one that it includes, includes Abseil.
 bool reaches_abseil(const std::string& path) {
   static std::map<std::string, bool> known;
   if (const auto found = known.find(path); found != known.end()) return found->second;

@@ -28,7 +28,7 @@ class Case {
     const Input* input = slot(i);
     return input && input->grad && input->fill != Fill::kBool && input->fill != Fill::kIndices;
   }
-  /// Whether the op updates slot i: the target of an in-place op, or running statistics of
+  /// Returns whether the op updates slot i: the target of an in-place op, or running statistics of
   /// batch_norm.
   bool is_updated(size_t i) const;
   bool is_differentiable() const;
@@ -60,7 +60,7 @@ Results run(const Case& c, const std::vector<Tensor>& tensors, bool create_graph
 void expect_same(const Case& c, const std::vector<Tensor>& got, const std::vector<Tensor>& expected,
                  std::string_view what);
 
-/// Whether the error says that a kernel is missing that CUDA is known to lack.
+/// Returns whether the error says that a kernel is missing that CUDA is known to lack.
 bool is_missing(const KernelError& error);
 
 /// The test "implementations": all implementations of each kernel have the fallback's results and

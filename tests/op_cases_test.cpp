@@ -255,7 +255,7 @@ void test_operands(const Case& c) {
     EXPECT_TRUE(!operands[i] || same_bits(operands[i], before[i])) << "input " << i;
 }
 
-/// Whether an op that led to one of ys has a rule by kernels beside that by ops.
+/// Returns whether an op that led to one of ys has a rule by kernels beside that by ops.
 bool has_two_rules(const Variables& ys) {
   std::vector<const TapeNode*> nodes;
   const auto visit = [&](const TapeEdge& edge) {

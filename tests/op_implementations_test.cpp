@@ -37,8 +37,8 @@ std::vector<std::string> implementations_for(const Case& c, const std::vector<Te
   return found;
 }
 
-/// Whether convolutions of bfloat16 have packed results. With AMX, oneDNN computes them with the
-/// channels last.
+/// Returns whether convolutions of bfloat16 have packed results. With AMX, oneDNN computes them
+/// with the channels last.
 bool packs_bfloat16() {
   const Variable x = ones({1, 32, 4, 4}, bf16), weight = ones({32, 32, 3, 3}, bf16);
   return conv2d(x, weight, {}, {.padding = 1}).value().storage().is_packed();

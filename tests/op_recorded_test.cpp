@@ -31,7 +31,7 @@ bool copies_between_devices(std::string_view reason) {
   return default_device().type != DeviceType::kCpu && reason.find("copied") != reason.npos;
 }
 
-/// The values of the case and its gradients for the seeds, which follow the operands.
+/// Returns the values of the case and its gradients for the seeds, which follow the operands.
 Variables step_of(const Case& c, GraphedStep::Inputs given) {
   Variables in(given.begin(), given.begin() + std::ptrdiff_t(c.slots()));
   Variables xs, ys, seeds;

@@ -39,13 +39,13 @@ Tensor arrange(const Tensor& x, Arrangement arrangement);
 /// Moves x to the device and keeps its layout; Tensor::to would make it contiguous.
 Tensor move_to(Device device, const Tensor& x);
 
-/// Whether shape, dtype and bits are equal. Any two NaN are equal.
+/// Returns whether shape, dtype and bits are equal. Any two NaN are equal.
 bool same_bits(const Tensor& a, const Tensor& b);
 
 /// Distance from 1 to the next number of a float type; 0 for integers and bool.
 double epsilon(DType dtype);
 
-/// The largest finite magnitude; 0 if there is none.
+/// Returns the largest finite magnitude; 0 if there is none.
 double largest(const Array& x);
 
 /// Returns "" if all elements of `got` are within tolerance * scale of `expected`, otherwise

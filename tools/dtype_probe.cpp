@@ -26,8 +26,8 @@ struct Guess {
   bool only_ones = false;
 };
 
-/// A tensor with 2 on the diagonal and 1 elsewhere: invertible, positive definite, and a valid
-/// index into a dimension of size 3.
+/// Returns a tensor with 2 on the diagonal and 1 elsewhere: invertible, positive definite, and a
+/// valid index into a dimension of size 3.
 Variable make_operand(const ProbeInput& operand, DType asked, const Guess& guess, Device device) {
   std::vector<double> values(size_t(numel(operand.shape)), 1.0);
   for (size_t i = 0; i < values.size() && !guess.only_ones; ++i)

@@ -48,7 +48,8 @@ std::string to_line(const nlohmann::ordered_json& object);
 /// Runs `body` and converts an exception to status, kind and message.
 void guard(Outcome& outcome, const std::function<void()>& body);
 
-/// Whether the case ended as expected. "argument" also accepts shape, dtype and index errors.
+/// Returns whether the case ended as expected. "argument" also accepts shape, dtype and index
+/// errors.
 bool is_as_expected(const CaseLine& line, const Outcome& outcome);
 
 /// Runs the case and stores its results in `results` under <id>/out/0, <id>/g1/0, ...

@@ -86,7 +86,7 @@ bool has_modules(const Ledger& ledger) {
       ledger.entries, [](const LedgerEntry& entry) { return entry.pass == LedgerPass::kModule; });
 }
 
-/// Whether `inner` is the module `outer`, named without the root, or a part of it.
+/// Returns whether `inner` is the module `outer`, named without the root, or a part of it.
 bool is_within(const std::string& inner, const std::string& outer) {
   const size_t root = inner.find('.');
   if (root == std::string::npos) return false;

@@ -194,7 +194,7 @@ class Fit {
       optim::detail::clip_grad_norm(parameters(), max_norm, 2.0, false, /*reads_norm=*/false);
   }
 
-  /// The parameters of all optimizers.
+  /// Returns the parameters of all optimizers.
   std::vector<Variable> parameters() const {
     std::vector<Variable> all;
     for (const optim::Optimizer* optimizer : optimizers_)

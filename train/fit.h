@@ -174,8 +174,8 @@ History fit(nn::Module& model, Loader& data, dist::AnyShardedOptimizer& optimize
             FitOptions options = {});
 
 namespace detail {
-/// Whether `loss` is a function of the model and the two fields of an element of the range. A
-/// user's own train(model, loader, optimizer, epoch) does not satisfy this.
+/// Returns whether `loss` is a function of the model and the two fields of an element of the range.
+/// A user's own train(model, loader, optimizer, epoch) does not satisfy this.
 template <typename Loss, typename Model, typename Data>
 constexpr bool takes_fields() {
   using Item = std::remove_cvref_t<decltype(*std::begin(std::declval<Data&>()))>;

@@ -110,7 +110,7 @@ class GraphedStep {
   /// Makes one step and returns all results.
   std::vector<Variable> run_all(Inputs inputs);
 
-  /// Whether the last call replayed a recorded step.
+  /// Returns whether the last call replayed a recorded step.
   bool is_graphed() const;
   /// Returns why the step cannot be replayed; empty if the last call replayed the step or a later
   /// call may.

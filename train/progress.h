@@ -41,7 +41,8 @@ class Progress {
   Progress(int64_t steps, ProgressOptions options, int64_t first = 0);
 
   bool is_live() const { return live_; }
-  /// Whether an update would be drawn at present. If not, the caller need not compute values.
+  /// Returns whether an update would be drawn at present. If not, the caller need not compute
+  /// values.
   bool wants_update() const;
   void update(int64_t step, const NamedValues& values);
   /// Sets numbers that the line shows in addition to the time: the rate for the given number of

@@ -67,7 +67,7 @@ class Camera {
   double across(Point p) const { return x_ + scale_ * dot(right_, p); }
   double down(Point p) const { return y_ - scale_ * dot(up_, p); }
   double nearness(Point p) const { return dot(near_, p); }
-  /// The side of the box, -1 or 1, that faces away from the viewer.
+  /// Returns the side of the box, -1 or 1, that faces away from the viewer.
   double far_x() const { return near_.x > 0 ? -1 : 1; }
   double far_y() const { return near_.y > 0 ? -1 : 1; }
 
@@ -106,7 +106,7 @@ class Panel {
                     width);
   }
 
-  /// The floor and the two rear walls, with a grid at the ticks.
+  /// Returns the floor and the two rear walls, with a grid at the ticks.
   std::string walls() const {
     const double fx = camera_.far_x(), fy = camera_.far_y();
     constexpr const char* kWall = "fill=\"#f4f4f6\" stroke=\"#c4c4c8\" stroke-width=\"0.7\"";

@@ -58,7 +58,7 @@ Protobuf plugin(std::string_view name, std::string_view content = "") {
 Protobuf string_value(std::string_view text) { return Protobuf().bytes(3, text); }
 Protobuf number_value(double value) { return Protobuf().number(2, value); }
 
-/// The limits of TensorFlow's buckets: +-1e-12 times powers of 1.1.
+/// Returns the limits of TensorFlow's buckets: +-1e-12 times powers of 1.1.
 const std::vector<double>& bucket_limits() {
   static const std::vector<double> kLimits = [] {
     std::vector<double> positive;

@@ -79,8 +79,8 @@ class Scores {
       }
     }
   }
-  /// Whether a bool mask hides all keys from query i of matrix `head` of the batch. Such a row
-  /// gives 0. A row whose scores are all -infinity for another reason gives NaN.
+  /// Returns whether a bool mask hides all keys from query i of matrix `head` of the batch. Such a
+  /// row gives 0. A row whose scores are all -infinity for another reason gives NaN.
   bool hides_all(int64_t head, int64_t i, int64_t keys) const {
     if (!mask_ || mask_.dtype() != boolean) return false;
     const int64_t row = mask_.strides()[mask_.rank() - 2], step = mask_.strides()[mask_.rank() - 1];

@@ -29,7 +29,7 @@ struct Squares {
   static double join(double a, double b) { return a + b; }
   static V finish(double sum) { return V(std::sqrt(sum)); }
   static B finish(B sum) { return xsimd::sqrt(sum); }
-  /// Whether squares may have overflowed or lost digits below the normal numbers.
+  /// Returns whether squares may have overflowed or lost digits below the normal numbers.
   static bool is_doubtful(double sum) { return !(sum > 0x1p-80 && sum < 0x1p+120); }
   static bool has_doubtful(B sum) {
     return !xsimd::all((sum > B(V(0x1p-80))) & (sum < B(V(0x1p+120))));

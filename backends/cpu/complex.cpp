@@ -28,7 +28,7 @@ struct ProductOfPairs {
   }
 };
 
-/// The pairs of x [..., 2] as elements of 64 bits, which map() only moves.
+/// Returns the pairs of x [..., 2] as elements of 64 bits, which map() only moves.
 Tensor pairs_of(const Tensor& x) {
   StridedLayout layout{{}, {}, x.layout().offset / 2};
   for (int i = 0; i + 1 < x.rank(); ++i) {

@@ -146,8 +146,8 @@ struct ConvBackwardColumns {
   }
 };
 
-/// A float32 tensor of the shape of `narrow`, into which it will be rounded; empty if `narrow` is
-/// empty.
+/// Returns a float32 tensor of the shape of `narrow`, into which it will be rounded; empty if
+/// `narrow` is empty.
 Tensor wide(const Tensor& narrow) { return narrow ? Tensor::empty(narrow.shape(), f32) : Tensor(); }
 Tensor widened(const Tensor& narrow) { return narrow ? narrow.to(f32) : Tensor(); }
 void narrow(const Tensor& from, Tensor& to) {

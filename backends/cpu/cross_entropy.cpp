@@ -297,7 +297,7 @@ void gradient_of_planes(const Tensor& x, const Tensor& target, const Tensor& wei
   });
 }
 
-/// Whether the classes of an example are planes of pixels, and not neighbours.
+/// Returns whether the classes of an example are planes of pixels, and not neighbours.
 bool has_planes(const Tensor& x) { return x.shape()[1] > 1 && x.strides()[2] != 1; }
 
 template <typename T>

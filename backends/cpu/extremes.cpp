@@ -16,7 +16,7 @@ struct Found {
 
 constexpr int64_t kLongestColumn = 64;  // elements of a row that is processed like a column
 
-/// The first extreme of n contiguous or strided elements.
+/// Returns the first extreme of n contiguous or strided elements.
 template <bool kLargest, typename T>
 Found<Compute<T>> find_in_row(const T* x, int64_t n) {
   using Value = Compute<T>;

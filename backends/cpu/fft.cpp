@@ -30,7 +30,7 @@ struct Lines {
   int64_t outer, n, inner;
 
   int64_t count() const { return outer * inner; }
-  /// The offset of signal i; its elements have stride `inner`.
+  /// Returns the offset of signal i; its elements have stride `inner`.
   int64_t start(int64_t i) const { return i / inner * n * inner + i % inner; }
 };
 

@@ -19,7 +19,7 @@ struct Groups {
 
   Groups(const Shape& x, int64_t rows)
       : examples(x[0]), channels(x[1]), size(x[2]), rows(rows), together(x[0] * x[1] / rows) {}
-  /// The first channel of a row.
+  /// Returns the first channel of a row.
   int64_t first(int64_t row) const { return row * together % channels; }
 
   /// Calls use(row, sum of the parts of its channels).

@@ -61,8 +61,8 @@ void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
 struct Run {
   int64_t from, to, length;
 };
-/// The runs of an index; none if they are too short to be of use: more than a quarter of the
-/// entries so far, except for as many as the reflected border of an image may have.
+/// Returns the runs of an index; none if they are too short to be of use: more than a quarter of
+/// the entries so far, except for as many as the reflected border of an image may have.
 std::vector<Run> runs_of(const int64_t* which, int64_t count) {
   constexpr int64_t kShortRuns = 256;
   std::vector<Run> runs;
@@ -76,7 +76,7 @@ std::vector<Run> runs_of(const int64_t* which, int64_t count) {
   return runs;
 }
 
-/// The offsets of the entries of an index.
+/// Returns the offsets of the entries of an index.
 template <typename Offset>
 std::vector<Offset> scaled_index(const int64_t* which, int64_t count, int64_t step) {
   std::vector<Offset> offsets(static_cast<size_t>(count));

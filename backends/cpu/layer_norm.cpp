@@ -139,7 +139,7 @@ class Gradient {
   static int64_t start_of(int64_t piece, int64_t rows, int64_t n) {
     return piece * rows / pieces_of(rows, n);
   }
-  /// The number of doubles for sums: those of all pieces, and behind them those of groups.
+  /// Returns the number of doubles for sums: those of all pieces, and behind them those of groups.
   static int64_t sums_of(int64_t rows, int64_t n, const Tensor& dweight, const Tensor& dbias) {
     const int64_t sums = pieces_of(rows, n) * n * (int64_t(bool(dweight)) + int64_t(bool(dbias)));
     return kGrouped ? sums + (sums + 1) / 2 : sums;

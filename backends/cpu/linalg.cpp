@@ -86,7 +86,8 @@ class Workspace {
   Tensor memory_;
 };
 
-/// The workspace length that a routine requests: with lwork = -1 it stores the length in `work`.
+/// Returns the workspace length that a routine requests: with lwork = -1 it stores the length in
+/// `work`.
 template <typename T, typename Query>
 int64_t wanted_length(Query query) {
   T work = 0;

@@ -116,7 +116,8 @@ struct MatmulGemm {
 template <typename T>
 concept Widened = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-/// Whether a product widens its operands while it packs them, which takes no pass of its own.
+/// Returns whether a product widens its operands while it packs them, which takes no pass of its
+/// own.
 bool widens_in_passing(int64_t m, int64_t n, int64_t k) {
   return std::min({m, n, k}) >= 16 && m * n * k >= kParallelProduct;
 }

@@ -279,8 +279,8 @@ void copy(const Tensor& x, Tensor& y) {
   with_type(y.dtype(), [&]<typename To>(TypeTag<To>) { copy_pieces<T, To>(x, y); });
 }
 
-/// Whether two indices may refer to one element: each dimension must step over everything that
-/// smaller steps reach.
+/// Returns whether two indices may refer to one element: each dimension must step over everything
+/// that smaller steps reach.
 bool may_overlap(const StridedLayout& layout) {
   int64_t reach = 0, last = 0;  // of the dimensions with steps up to `last`
   for (int done = 0; done < layout.shape.rank(); ++done) {

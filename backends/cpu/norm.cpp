@@ -61,7 +61,7 @@ void for_each_run(const Shape& shape, Run run) {
       run(i * row + j, size == 1 ? j : i % channels, std::min(kBlock, row - j));
 }
 
-/// A channel's value: one for the whole run, or one for each element.
+/// Returns a channel's value: one for the whole run, or one for each element.
 template <bool kColumns, typename V>
 V at(const V* numbers, int64_t j) {
   return kColumns ? numbers[j] : *numbers;

@@ -107,11 +107,12 @@ void add_images(const Images& images, const T* dy, T* dx) {
   }
 }
 
-/// Whether neither batch nor channels are padded, so that the blocks of channels stay whole.
+/// Returns whether neither batch nor channels are padded, so that the blocks of channels stay
+/// whole.
 bool is_spatial(const Tensor& x, const PadSources& from) {
   return x.rank() >= 3 && from[0].is_identity() && from[1].is_identity();
 }
-/// The packed elements of x as [blocks of channels, spatial dimensions ..., block].
+/// Returns the packed elements of x as [blocks of channels, spatial dimensions ..., block].
 Shape blocks_of(const Shape& x, int64_t block) {
   Shape shape = {x[0] * x[1] / block};
   for (int dim = 2; dim < x.rank(); ++dim) shape.push_back(x[dim]);

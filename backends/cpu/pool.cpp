@@ -316,7 +316,7 @@ void for_each_plane(const Planes& p, const AverageWindows& w, Visit visit) {
   for (int64_t n = 0; n < p.count; ++n) visit(n, spans.rows, spans.columns);
 }
 
-/// Whether windows of the whole width are summed as one run, in double.
+/// Returns whether windows of the whole width are summed as one run, in double.
 template <typename T>
 bool is_contiguous_sum(const Planes& p, const Span& column) {
   return std::is_same_v<T, float> && column.end - column.begin == p.width;

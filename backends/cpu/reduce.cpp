@@ -62,7 +62,7 @@ void reduce_lanes(const Batch<float>* columns, int64_t n, float* totals) {
   total.store_unaligned(totals);
 }
 
-/// The lanes of the total of a row of n floats, in one vector.
+/// Returns the lanes of the total of a row of n floats, in one vector.
 template <OfDoubles R>
 Doubles lanes_of_row(const float* x, int64_t n) {
   Doubles lower = Doubles{} + R::kFirst, upper = lower;

@@ -68,7 +68,7 @@ struct Tap {
   int64_t index;
   W weight;
 };
-/// The taps of each result, one after the other.
+/// Returns the taps of each result, one after the other.
 template <typename W>
 std::vector<Tap<W>> in_order(const Taps& taps) {
   const int64_t results = taps.results();
@@ -194,8 +194,8 @@ struct TapsByRow {
       taps[size_t(next[size_t(ordered[i].index)]++)] = {int64_t(i) / all.count, ordered[i].weight};
   }
 
-  /// The number of taps of each row if row i adds results i n ... i n + n - 1 with weight 1, as for
-  /// the nearest pixel of an image that is n times as large; else 0.
+  /// Returns the number of taps of each row if row i adds results i n ... i n + n - 1 with weight
+  /// 1, as for the nearest pixel of an image that is n times as large; else 0.
   int64_t repeats() const {
     const int64_t each = starts[1];
     if (each * int64_t(starts.size() - 1) != int64_t(taps.size())) return 0;

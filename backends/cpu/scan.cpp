@@ -84,8 +84,8 @@ void log_sum_up(const Tensor& x, Tensor& y) {
   });
 }
 
-/// Whether `value` becomes the extreme after `best`: NaN stays, and of equal elements the last one
-/// counts.
+/// Returns whether `value` becomes the extreme after `best`: NaN stays, and of equal elements the
+/// last one counts.
 template <bool kLargest, typename V>
 bool takes_over(V best, V value) {
   const bool less = kLargest ? value < best : best < value;

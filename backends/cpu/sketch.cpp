@@ -59,8 +59,8 @@ inline Numbers multiply_add(Numbers a, Numbers b, Numbers c) {
 #endif
 }
 
-/// A bijection of each lane for given words, and of each word for a given lane, so one changed word
-/// always changes the hash.
+/// Returns a bijection of each lane for given words, and of each word for a given lane, so one
+/// changed word always changes the hash.
 inline Words mix(Words lanes, Words words) {
   const Words mixed = (lanes ^ words) * 0x9E3779B1;
   return mixed ^ (mixed >> 15);

@@ -211,7 +211,7 @@ const Compute<T>* load_probabilities(const T* y, int64_t count, Compute<T>* buff
   return buffer;
 }
 
-/// The sum of n values of a, or of their products with b, in four registers.
+/// Returns the sum of n values of a, or of their products with b, in four registers.
 template <bool kProducts, typename V>
 double sum_of(const V* a, [[maybe_unused]] const V* b, int64_t n) {
   using B = xsimd::batch<V>;

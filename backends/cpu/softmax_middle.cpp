@@ -46,7 +46,7 @@ template <typename Part, typename Combine>
 constexpr auto kSum = [](B a, B b) { return a + b; };
 constexpr auto kLargest = [](B a, B b) { return xsimd::max(a, b); };
 
-/// The largest element of each row, ignoring NaN: a row with NaN has a sum of NaN anyway.
+/// Returns the largest element of each row, ignoring NaN: a row with NaN has a sum of NaN anyway.
 B largest_of(const float* x, int64_t rows, int64_t n) {
   return reduce_group(
       rows,
@@ -59,7 +59,7 @@ B largest_of(const float* x, int64_t rows, int64_t n) {
       kLargest);
 }
 
-/// The sums of exp(x - largest). The exponentials are stored to y if it is not null.
+/// Returns the sums of exp(x - largest). The exponentials are stored to y if it is not null.
 template <bool kKeep>
 B sum_of_exponentials(const float* x, int64_t rows, int64_t n, const PerRow& largest, float* y) {
   return reduce_group(
@@ -77,7 +77,7 @@ B sum_of_exponentials(const float* x, int64_t rows, int64_t n, const PerRow& lar
       kSum);
 }
 
-/// The logarithms, computed in double, plus the shifts.
+/// Returns the logarithms, computed in double, plus the shifts.
 B log_sum(B sums, B shifts) {
   WideFloats wide(Floats(sums.data));
   const WideFloats shift(Floats(shifts.data));
@@ -86,7 +86,7 @@ B log_sum(B sums, B shifts) {
   return B(FloatVector(wide.rounded()));
 }
 
-/// The sums of f(y, dy) of each row.
+/// Returns the sums of f(y, dy) of each row.
 template <typename F>
 B sum_of_rows(const float* y, const float* dy, int64_t rows, int64_t n, const F& f) {
   return reduce_group(

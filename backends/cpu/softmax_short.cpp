@@ -60,14 +60,14 @@ void add(WideFloats& sum, B x) {
   sum.lower += wide.lower, sum.upper += wide.upper;
 }
 
-/// The largest element of each row, ignoring NaN.
+/// Returns the largest element of each row, ignoring NaN.
 B largest_of(const B* columns, int64_t n) {
   B largest(-kInfinity);
   for (int64_t c = 0; c < n; ++c) largest = xsimd::max(columns[c], largest);
   return largest;
 }
 
-/// The sums of exp(x - largest). The exponentials replace the columns if kKeep.
+/// Returns the sums of exp(x - largest). The exponentials replace the columns if kKeep.
 template <bool kKeep>
 WideFloats sum_of_exponentials(B* columns, int64_t n, B largest) {
   WideFloats sum(0.0);

@@ -113,7 +113,7 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
 
 namespace {
 
-/// Whether the blocks, and so attention_backward, take such operands.
+/// Returns whether the blocks, and so attention_backward, take such operands.
 bool are_narrow(const Tensor& q, const Tensor& v) {
   const int64_t widest = std::max(q.shape()[q.rank() - 1], v.shape()[v.rank() - 1]);
   const bool has_cores = size_of(q.dtype()) > 2 || devices().generation[q.device().index] >= 8;

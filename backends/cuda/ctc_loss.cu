@@ -144,7 +144,8 @@ class Alignments {
   __device__ double& alpha(int64_t t, int64_t s) {
     return alpha_[(keeps_all_ ? t : t & 1) * states_ + s];
   }
-  /// The log probability of all suffixes that follow state s at step t; two steps are in memory.
+  /// Returns the log probability of all suffixes that follow state s at step t; two steps are in
+  /// memory.
   __device__ double& beta(int64_t t, int64_t s) const { return beside_[(t & 1) * states_ + s]; }
   __device__ double before(int64_t t, int64_t s) const {
     double sum = beta(t, s) + at(t, s);
@@ -152,7 +153,7 @@ class Alignments {
     if (s + 2 < states_ && may_skip(s + 2)) sum = log_add(sum, beta(t, s + 2) + at(t, s + 2));
     return sum;
   }
-  /// The posterior probability of each state at a step.
+  /// Returns the posterior probability of each state at a step.
   __device__ double* shares() const { return beside_ + 2 * states_; }
   /// next_equal()[k] is the next label equal to label k, or the number of labels. It is negated if
   /// an earlier label is equal, and for labels that are blanks.

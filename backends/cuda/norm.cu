@@ -21,7 +21,7 @@ Tensor of_channels(const Tensor& x) {
   return x.with_layout({{1, channels, 1}, {channels, 1, 1}, x.layout().offset});
 }
 
-/// The values of a tensor that may be empty.
+/// Returns the values of a tensor that may be empty.
 template <typename V>
 V* data_or_null(const Tensor& x) {
   return x ? x.data<V>() : nullptr;

@@ -34,8 +34,8 @@ struct Place {
     planes = row / size.numel();
     element = row - planes * size.numel();
   }
-  /// The first element of the same plane among planes of another size; its elements have stride
-  /// `together`.
+  /// Returns the first element of the same plane among planes of another size; its elements have
+  /// stride `together`.
   __device__ int64_t first(const Extent& size, int64_t together) const {
     return planes * size.numel() * together + lane;
   }
@@ -137,7 +137,8 @@ struct Windows {
     const int64_t first = begin > 0 ? begin : 0, last = end < size ? end : size;
     return {first, last, count_padding ? end - begin : last - first};
   }
-  /// The windows [begin, end) that may contain an element; with dilation some of them may not.
+  /// Returns the windows [begin, end) that may contain an element; with dilation some of them may
+  /// not.
   __device__ Span around(int64_t at) const {
     if (adaptive) {
       const int64_t end = ((at + 1) * number + size - 1) / size;
@@ -167,7 +168,7 @@ struct WindowPair {
       : WindowPair(p, w.adaptive, reach(w.options),
                    w.options.stride.value_or(w.options.kernel_size), w.options.padding, false) {}
 
-  /// The distance from the first to the last element, inclusive.
+  /// Returns the distance from the first to the last element, inclusive.
   static Size2d reach(const MaxPool2dOptions& o) {
     return {(o.kernel_size.height - 1) * o.dilation.height + 1,
             (o.kernel_size.width - 1) * o.dilation.width + 1};

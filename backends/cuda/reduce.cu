@@ -15,7 +15,7 @@ struct Found {
   int64_t index;
 };
 
-/// Whether a is at least as extreme as b.
+/// Returns whether a is at least as extreme as b.
 template <typename V>
 __device__ bool holds(bool largest, V a, V b) {
   return largest ? holds_against<true>(a, b) : holds_against<false>(a, b);

@@ -17,7 +17,7 @@
 
 namespace tapegrad::backends {
 
-/// The input types of map<To, From...>() with kInputs inputs, as a TypeList.
+/// Returns the input types of map<To, From...>() with kInputs inputs, as a TypeList.
 template <size_t kInputs, typename To, typename... From>
 constexpr auto map_inputs() {
   if constexpr (sizeof...(From) == kInputs) {

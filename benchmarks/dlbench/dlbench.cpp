@@ -39,7 +39,7 @@ nn::Sequential alexnet() {
        nn::Linear({.in_features = 4096, .out_features = 1000})});
 }
 
-/// The small network of cuda-convnet ("layers-18pct") without its local normalisation.
+/// Returns the small network of cuda-convnet ("layers-18pct") without its local normalisation.
 nn::Sequential alexnet_r() {
   const nn::AvgPool2d mean_pool(
       AvgPool2dOptions{.kernel_size = 3, .stride = Size2d(2), .ceil_mode = true});
@@ -123,7 +123,7 @@ struct LanguageModel : nn::Model<LanguageModel> {
   }
 };
 
-/// A step of a classifier on random inputs of the given shape.
+/// Returns a step of a classifier on random inputs of the given shape.
 template <typename Model>
 Step classify(Model model, const Shape& shape, int64_t classes, double lr) {
   const Variable x = randn(shape), y = randint(0, classes, {shape[0]});

@@ -66,7 +66,7 @@ Step state_space() {
   return training<optim::Adam>(StateSpace(), [=](auto& net) { return cross_entropy(net(x), y); });
 }
 
-/// The cost of optimal transport between two clouds, by 20 rounds of Sinkhorn's algorithm.
+/// Returns the cost of optimal transport between two clouds, by 20 rounds of Sinkhorn's algorithm.
 Step sinkhorn() {
   auto x = randn({4, 128, 16}), y = randn({4, 128, 8});
   nn::Sequential layers(nn::Linear(16, 128), nn::Softplus(), nn::Linear(128, 8));

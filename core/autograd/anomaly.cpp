@@ -44,7 +44,8 @@ std::string place(int64_t element, const Shape& shape) {
   return text.text();
 }
 
-/// The first non-finite value of y of a kind that `before` lacks, such as "a NaN at [1] of [4]".
+/// Returns the first non-finite value of y of a kind that `before` lacks, such as "a NaN at [1] of
+/// [4]".
 std::optional<std::string> describe_made(NonFinite before, unsigned char wanted, const Tensor& y) {
   std::optional<std::string> made;
   const bool nan = (wanted & kNan) != 0 && !before.nan;

@@ -114,8 +114,8 @@ struct StackDerivatives {
   }
 };
 
-/// The derivatives of y with respect to xs, by one backward pass per element of y (per element of a
-/// row, if batched).
+/// Returns the derivatives of y with respect to xs, by one backward pass per element of y (per
+/// element of a row, if batched).
 Variables jacobian_of(const Variable& y, const Variables& xs, JacobianOptions options) {
   const bool batched = options.batched;
   if (batched && y.rank() == 0) fail<ShapeError>("jacobian: batched, and an output has no rows");

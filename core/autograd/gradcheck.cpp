@@ -80,7 +80,8 @@ std::vector<Variable> gradients(const std::vector<Variable>& ys, const std::vect
   return result;
 }
 
-/// The Jacobian, one row per output element: derivatives with respect to all elements of xs.
+/// Returns the Jacobian, one row per output element: derivatives with respect to all elements of
+/// xs.
 std::vector<std::vector<double>> jacobian(const std::vector<Variable>& ys,
                                           const std::vector<Variable>& xs) {
   std::vector<std::vector<double>> rows;

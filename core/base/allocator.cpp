@@ -139,7 +139,7 @@ CpuAllocator& cpu_allocator() {
 
 constinit std::atomic<Allocator*> allocators[kDeviceTypeCount]{};
 
-/// The allocator of a device other than the CPU; null if it has none.
+/// Returns the allocator of a device other than the CPU; null if it has none.
 Allocator* find_allocator(DeviceType type) {
   Allocator* set = allocators[int(type)].load(std::memory_order_acquire);
   if (set == nullptr && type == DeviceType::kCuda) return backends::cuda::allocator();

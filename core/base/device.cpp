@@ -16,7 +16,7 @@ Device checked(Device device, std::string_view who) {
   return device;
 }
 
-/// The default device, initialised from the environment.
+/// Returns the default device, initialised from the environment.
 std::atomic<Device>& current() {
   static std::atomic<Device> device = [] {
     const char* text = std::getenv("TAPEGRAD_DEVICE");

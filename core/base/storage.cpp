@@ -21,7 +21,8 @@ constexpr size_t kInlineBytes = 1024 - sizeof(TensorStorage);
 // further storages.
 constinit std::recursive_mutex packing;
 
-/// The packed storages of all devices except the CPU. Never destroyed: tensors may outlive the set.
+/// Returns the packed storages of all devices except the CPU. Never destroyed: tensors may outlive
+/// the set.
 std::unordered_set<const TensorStorage*>& packed_elsewhere() {
   static auto& storages = *new std::unordered_set<const TensorStorage*>;
   return storages;

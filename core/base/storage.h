@@ -62,8 +62,8 @@ class alignas(64) TensorStorage final : public Counted {
   bool stays_in_order() const { return stays_in_order_.load(std::memory_order_relaxed); }
   /// Forbids packed layouts of this storage: a recorded CUDA graph or the program uses the address.
   void keep_in_order() { stays_in_order_.store(true, std::memory_order_relaxed); }
-  /// Whether the program may write to the memory through an address, which version() does not
-  /// count.
+  /// Returns whether the program may write to the memory through an address, which version() does
+  /// not count.
   bool is_exposed() const { return wrapped_ || stays_in_order(); }
   /// Declares that the buffer holds values in this packed layout. The values must be new: no other
   /// thread may have access to the storage.
@@ -78,7 +78,7 @@ class alignas(64) TensorStorage final : public Counted {
   /// Converts all storages outside the CPU whose packed values are chosen to row-major order.
   static void unpack_all(const std::function<bool(const TensorStorage& packed)>& is_chosen);
 
-  /// Whether the recorder decides when the storage has memory.
+  /// Returns whether the recorder decides when the storage has memory.
   bool is_deferred() const { return is_deferred_; }
   bool has_memory() const {
     return data_.load(std::memory_order_relaxed) != nullptr || packed_ != nullptr;
@@ -89,7 +89,7 @@ class alignas(64) TensorStorage final : public Counted {
   void place(std::byte* memory) {
     if (!is_placed_ || data_.load(std::memory_order_relaxed) != memory) move_to(memory);
   }
-  /// Whether the values, in any layout, are in memory of the recorder.
+  /// Returns whether the values, in any layout, are in memory of the recorder.
   bool is_placed() const { return is_placed_; }
   /// Takes the memory of a deferred storage away, if it has any. Only for the recorder.
   void take_memory();

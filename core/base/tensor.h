@@ -114,7 +114,7 @@ class Tensor {
     return *storage_;
   }
   bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
-  /// Whether this tensor is the only owner of the storage and covers all of it.
+  /// Returns whether this tensor is the only owner of the storage and covers all of it.
   bool is_sole_owner() const {
     return storage_ && storage_->has_one_owner() && contiguous_ &&
            size_t(numel_ * size_of(dtype_)) == storage_->bytes();

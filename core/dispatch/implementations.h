@@ -83,7 +83,7 @@ class InOrder;
 template <auto& kKernel, typename... Arguments, typename... Implementations>
 class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
  public:
-  /// Whether I::run() takes TypeTag<T>, with or without a plan.
+  /// Returns whether I::run() takes TypeTag<T>, with or without a plan.
   template <typename I, typename T>
   static constexpr bool serves() {
     if constexpr (requires(Arguments... arguments) { I::run(TypeTag<T>{}, arguments...); })
@@ -93,7 +93,7 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
         I::run(TypeTag<T>{}, *I::accepts(arguments...), arguments...);
       };
   }
-  /// Whether each implementation takes one of the types.
+  /// Returns whether each implementation takes one of the types.
   template <typename... Ts>
   static constexpr bool all_serve() {
     return (serves_one<Implementations, Ts...>() && ...);

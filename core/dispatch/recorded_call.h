@@ -108,7 +108,7 @@ class RecordedCall {
   virtual const KernelTable* kernel() const = 0;
   virtual Device device() const = 0;
   virtual Parts parts() const = 0;
-  /// Whether the kernel returns a value to the host by reference.
+  /// Returns whether the kernel returns a value to the host by reference.
   virtual bool returns_to_host() const = 0;
 };
 

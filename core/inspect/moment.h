@@ -27,7 +27,7 @@ class Moment {
   /// does not exist.
   explicit Moment(Device device = cpu);
 
-  /// Whether the device has reached this moment. Does not wait.
+  /// Returns whether the device has reached this moment. Does not wait.
   bool has_come() const;
   /// Returns the time between two moments; waits for the device. If either moment is a reading of
   /// the host's clock, returns the host's time between the calls that made them.

@@ -118,7 +118,7 @@ struct Profiler::Record {
   CommunicationTime communication = {};
   std::map<std::tuple<const std::string*, std::string_view, Pass>, ProfileEntry> sums = {};
 
-  /// Whether nested spans are ignored: rules and updates are measured as a whole.
+  /// Returns whether nested spans are ignored: rules and updates are measured as a whole.
   bool is_closed() const { return !open.empty() && open.back().event.pass != Pass::kForward; }
   void finish() {
     finished.push_back({std::move(open.back()), Moment(options.device), open.size() - 1});

@@ -67,7 +67,7 @@ class TapeNode : public Counted, public Pooled {
   virtual void free_saved() = 0;  // releases saved tensors; run() then throws AutogradError
   virtual void visit_saved(SavedVisitor&) const {}
   virtual bool is_freed() const { return false; }
-  /// Whether the op has kernel_backward (core/tape/op.h).
+  /// Returns whether the op has kernel_backward (core/tape/op.h).
   virtual bool has_kernel_backward() const { return false; }
 
   /// Makes an activation of this node's only result the epilogue of the node; y is the new result.
@@ -79,7 +79,7 @@ class TapeNode : public Counted, public Pooled {
   /// Returns the value at which the gradient of an activation is taken (Epilogue::at). Null unless
   /// this node belongs to an activation.
   virtual const SavedValue* epilogue_at(Activation&) const { return nullptr; }
-  /// Whether the node only repeats the elements of its operand (expand).
+  /// Returns whether the node only repeats the elements of its operand (expand).
   virtual bool repeats_operand() const { return false; }
 
   /// Returns the type of an output. A gradient of another type causes an AutogradError.

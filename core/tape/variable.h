@@ -326,8 +326,8 @@ class Variable : public VariableOps {
   /// Returns whether nothing else can read the value, so that it may be overwritten.
   bool is_sole_owner() const;
   bool has_one_handle() const { return state_ && state_->has_one_owner(); }
-  /// Whether an op may overwrite the value if the caller no longer needs this variable: nothing
-  /// else refers to its memory.
+  /// Returns whether an op may overwrite the value if the caller no longer needs this variable:
+  /// nothing else refers to its memory.
   bool can_be_overwritten() const;
   /// For kernels that write in place; the caller bumps the version.
   Tensor& writable() const {

@@ -67,7 +67,7 @@ class Connection {
 
   double timeout() const { return timeout_; }
   void set_timeout(double seconds) { timeout_ = seconds; }
-  /// The group of all ranks.
+  /// Returns the group of all ranks.
   RankGroup& all() { return all_; }
   /// Returns a group of those of the given ranks, numbers in `group`, to which this rank belongs.
   /// Called by the communication thread, in a collective of the group. The new group exists as long
@@ -87,7 +87,7 @@ class Connection {
   void end_all(const std::string& line);
   /// Disconnects from the other ranks, unless already disconnected.
   void leave();
-  /// Whether the other ranks have not yet been told that this process is about to end.
+  /// Returns whether the other ranks have not yet been told that this process is about to end.
   bool is_open();
   bool ends_processes() const { return ends_processes_; }
   /// Returns "rank 1 of 4", for example.
@@ -131,7 +131,7 @@ class Connection {
 struct Connections {
   static Communicator wrap(const std::shared_ptr<Connection>& connection);
   static Communicator wrap(std::shared_ptr<RankGroup> group);
-  /// Whether the ranks are threads of this process.
+  /// Returns whether the ranks are threads of this process.
   static bool is_of_threads(const Communicator& world);
   /// Returns the number of collectives that this rank has begun; 0 for a single rank.
   static uint64_t count(const Communicator& world);

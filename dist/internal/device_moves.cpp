@@ -16,7 +16,7 @@ void* bytes_of(const Tensor& x) {
   return x.storage().data() + x.layout().offset * size_of(x.dtype());
 }
 
-/// A row of elements of a contiguous tensor.
+/// Returns a row of elements of a contiguous tensor.
 Tensor row(const Tensor& x, int64_t first, int64_t count) {
   return x.with_layout(StridedLayout{{count}, {1}, x.layout().offset + first});
 }

@@ -52,7 +52,7 @@ class Engine {
   /// call split(), each with the members of its own new engine, which must not outlive this one.
   virtual std::unique_ptr<Engine> split(std::span<const int> members, Waiting& waiting) = 0;
 
-  /// Whether an error of one rank ends the processes of all of them.
+  /// Returns whether an error of one rank ends the processes of all of them.
   virtual bool ends_processes() const = 0;
   /// Ends all ranks: with ends_processes() by abort and status `status`, else by making their
   /// running and later calls throw.

@@ -36,7 +36,7 @@ std::string gpu_name(Device device) {
   return absl::StrCat(number, " of ", host);
 }
 
-/// Whether NCCL can connect the ranks. All ranks get one answer.
+/// Returns whether NCCL can connect the ranks. All ranks get one answer.
 bool can_connect(Engine& engine, bool has_nccl, Device device, Waiting& waiting) {
   Greeting own;
   own.has_nccl = has_nccl;

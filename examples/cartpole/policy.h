@@ -41,8 +41,8 @@ inline bool act(const Policy& policy, const CartPole::State& state, Episode& epi
   return action == 1;
 }
 
-/// The loss whose gradient is that of the expected return: each step is weighted by the discounted
-/// number of steps after it, which is centred and scaled within the episode.
+/// Returns the loss whose gradient is that of the expected return: each step is weighted by the
+/// discounted number of steps after it, which is centred and scaled within the episode.
 inline Variable loss_of(const Episode& episode, double discount) {
   std::vector<float> returns(episode.size());
   double sum = 0;

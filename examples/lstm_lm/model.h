@@ -20,7 +20,7 @@ struct LanguageModelOptions {
 /// State of the LSTM layers: [layers, batch, width]. Empty variables are zeros.
 struct LstmState {
   Variable h, c;
-  /// The same values without history: the gradient ends here (truncated backpropagation).
+  /// Returns the same values without history: the gradient ends here (truncated backpropagation).
   LstmState detach() const { return {h.detach(), c.detach()}; }
 };
 

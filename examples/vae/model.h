@@ -30,10 +30,10 @@ struct Vae : nn::Model<Vae> {
     const Variable y = relu(hidden(x));
     return {mean(y), log_variance(y)};
   }
-  /// The logits of the pixels.
+  /// Returns the logits of the pixels.
   Variable decode(const Variable& z) const { return out(relu(grow(z))); }
 
-  /// The negative evidence lower bound per image: the cross entropy of the pixels, and the
+  /// Returns the negative evidence lower bound per image: the cross entropy of the pixels, and the
   /// divergence of the code from a standard normal distribution.
   Variable forward(const Variable& x) const {
     const Code code = encode(x);

@@ -41,7 +41,7 @@ double test_loss(const vae::Vae& model, const Variable& images) {
   return sum / double(images.size(0));
 }
 
-/// The first rows of images, each pixel a probability.
+/// Returns the first rows of images, each pixel a probability.
 Variable pictures(const Variable& logits) {
   return reshape(sigmoid(logits), {logits.size(0), kSide, kSide});
 }

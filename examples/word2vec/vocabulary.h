@@ -69,7 +69,7 @@ inline void read_words(const std::string& text, size_t most, Corpus& corpus) {
   }
 }
 
-/// The first `most` words of a file, or of the files of a folder (text.h).
+/// Returns the first `most` words of a file, or of the files of a folder (text.h).
 inline Corpus read_corpus(const std::filesystem::path& path, size_t most) {
   Corpus corpus;
   read_words(examples::read_text(path), most, corpus);

@@ -17,7 +17,7 @@ using namespace detail;
 
 namespace {
 
-/// The leading dimensions: all except the last `count`.
+/// Returns the leading dimensions: all except the last `count`.
 Shape without_last(const Shape& shape, int count) {
   Shape first;
   for (int i = 0; i + count < shape.rank(); ++i) first.push_back(shape[i]);

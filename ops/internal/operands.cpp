@@ -94,7 +94,8 @@ bool broadcasts_to(const Shape& from, const Shape& to) {
   return true;
 }
 
-/// Whether x is a number that a GPU does not have in memory (backends/cuda/layout/number.h).
+/// Returns whether x is a number that a GPU does not have in memory
+/// (backends/cuda/layout/number.h).
 bool is_held_number(const Tensor& x) {
   return x.storage().is_packed() && x.rank() == 0 && x.device().type == DeviceType::kCuda;
 }

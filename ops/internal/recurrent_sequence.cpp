@@ -45,8 +45,8 @@ Tensor at(const Tensor& x, int64_t t) {
 /// Returns a gradient in the form that the cell kernels read.
 Tensor contiguous_or_empty(const Tensor& dy) { return dy ? dy.contiguous() : dy; }
 
-/// The gradient of w_hh: transposed gradients of the products times the state before each step. All
-/// steps except the first are one product.
+/// Returns the gradient of w_hh: transposed gradients of the products times the state before each
+/// step. All steps except the first are one product.
 Variable weight_gradient(const Variable& dproducts, const Variable& h, const Variable& h0,
                          bool backwards) {
   const int64_t steps = h.size(0), rest = steps - 1;

@@ -5,7 +5,7 @@
 
 namespace tapegrad {
 
-/// A bijection of 64 bits in which every bit depends on every bit (splitmix64).
+/// Returns a bijection of 64 bits in which every bit depends on every bit (splitmix64).
 constexpr uint64_t mix_bits(uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;

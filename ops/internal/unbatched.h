@@ -7,7 +7,8 @@
 
 namespace tapegrad::detail {
 
-/// Whether x, which may be empty, lacks the batch dimension of an op on `dims` spatial dimensions.
+/// Returns whether x, which may be empty, lacks the batch dimension of an op on `dims` spatial
+/// dimensions.
 inline bool is_unbatched(const Variable& x, int dims) {
   return x.value_or_empty().rank() == dims + 1;
 }

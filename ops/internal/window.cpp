@@ -12,7 +12,7 @@
 namespace tapegrad {
 namespace {
 
-/// The number of windows, or -1 if no window fits.
+/// Returns the number of windows, or -1 if no window fits.
 int64_t count(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
               bool ceil_mode) {
   const int64_t room =

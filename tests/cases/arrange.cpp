@@ -20,7 +20,7 @@ Reference of_elements(const Shape& to, Element element) {
 double at(const Array& x, const Index& index) {
   return x.values[size_t(flat_index(x.shape, index))];
 }
-/// The first input in another shape.
+/// Returns the first input in another shape.
 Reference reshaped(const Shape& to) {
   return [to](const std::vector<Array>& in) { return Array{to, in[0].values}; };
 }

@@ -26,7 +26,7 @@ struct Setting {
   }
 };
 
-/// The element of an image that window (i, j) reads at (u, v); 0 in the padding.
+/// Returns the element of an image that window (i, j) reads at (u, v); 0 in the padding.
 double seen(const Array& x, const Setting& s, int64_t n, int64_t c, int64_t i, int64_t j, int64_t u,
             int64_t v) {
   const int64_t row = i * s.stride.height + u * s.dilation.height - s.padding.height;

@@ -7,7 +7,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-/// The labels of a path of classes: repeated classes count once, blanks are removed.
+/// Returns the labels of a path of classes: repeated classes count once, blanks are removed.
 Index spelled(const Index& path, int64_t blank) {
   Index labels;
   for (size_t t = 0; t < path.size(); ++t)

@@ -16,7 +16,7 @@ Array reduced(const Shape& shape, const Values& losses, const std::string& reduc
   return {{}, {reduction == "sum" ? sum : sum / divisor}};
 }
 
-/// A loss of each pair of elements, times the weight if there is one; all of one shape.
+/// Returns a loss of each pair of elements, times the weight if there is one; all of one shape.
 template <typename F>
 Reference pairwise(const std::string& reduction, F f) {
   return [=](const std::vector<Array>& in) {
@@ -183,7 +183,7 @@ void pairwise_cases(OpCases& cases) {
                    .tolerance = 16});
 }
 
-/// The class loss of x W^T + b, for inputs x, W, target, b and class weights.
+/// Returns the class loss of x W^T + b, for inputs x, W, target, b and class weights.
 Reference linear_class_loss(const ClassLoss& loss) {
   return [of_logits = class_loss(loss)](const std::vector<Array>& in) {
     const Array &x = in[0], &w = in[1];

@@ -15,7 +15,7 @@ Array reduced(const Shape& shape, const Values& losses, const std::string& reduc
   return {{}, {reduction == "sum" ? sum : sum / double(losses.size())}};
 }
 
-/// A loss of each element and the corresponding elements of the other inputs.
+/// Returns a loss of each element and the corresponding elements of the other inputs.
 template <typename F>
 Reference each(const std::string& reduction, F f) {
   return [=](const std::vector<Array>& in) {
@@ -29,7 +29,7 @@ Reference each(const std::string& reduction, F f) {
   };
 }
 
-/// A loss of each row of `size` elements: f(inputs, start of the row, index of the row).
+/// Returns a loss of each row of `size` elements: f(inputs, start of the row, index of the row).
 template <typename F>
 Reference rows(const std::string& reduction, F f) {
   return [=](const std::vector<Array>& in) {

@@ -118,7 +118,7 @@ OpCase group_norm(Shape shape, int64_t groups, bool affine) {
   return row;
 }
 
-/// A case of batch_norm or instance_norm, which have equal inputs.
+/// Returns a case of batch_norm or instance_norm, which have equal inputs.
 OpCase of_channels(const char* op, Shape shape, bool running, bool affine) {
   OpCase row{.op = op, .inputs = {Input{shape}}};
   row.inputs.resize(5);
@@ -154,7 +154,7 @@ OpCase with_float_parameters(OpCase row) {
   return row;
 }
 
-/// A case of layer_norm (which also has a bias) or rms_norm over the last dimensions.
+/// Returns a case of layer_norm (which also has a bias) or rms_norm over the last dimensions.
 OpCase of_last(const char* op, Shape shape, int dims, bool affine) {
   const std::vector<int64_t> sizes(shape.end() - dims, shape.end());
   Shape parameters;

@@ -5,7 +5,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// The defining sum, with an integral for the tail: slow, and accurate to 1e-15 for n >= 2.
+/// Returns the defining sum, with an integral for the tail: slow, and accurate to 1e-15 for n >= 2.
 double polygamma_sum(int n, double x) {
   double sum = 0, factorial = 1;
   for (int i = 2; i <= n; ++i) factorial *= i;

@@ -20,7 +20,7 @@ namespace {
 
 using namespace backends::cuda;
 
-/// A tensor in the layout of a network: [examples, length, heads, columns] in memory.
+/// Returns a tensor in the layout of a network: [examples, length, heads, columns] in memory.
 Tensor heads(int64_t examples, int64_t length, int64_t columns, DType dtype) {
   return transpose(randn({examples, length, 2, columns}).to(dtype).to(gpu), 1, 2).value();
 }

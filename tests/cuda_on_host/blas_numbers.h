@@ -42,7 +42,7 @@ inline void store(void* p, cudaDataType type, std::int64_t i, double value) {
   }
 }
 
-/// Whether the libraries support a combination of types that the backend uses.
+/// Returns whether the libraries support a combination of types that the backend uses.
 inline bool is_supported(cudaDataType a, cudaDataType b, cudaDataType c,
                          cublasComputeType_t compute) {
   if (a != b) return false;

@@ -38,7 +38,8 @@ struct Gemm {
                                                               : CUBLAS_STATUS_NOT_SUPPORTED;
   }
 
-  /// Whether kernels for tensor cores may compute, which fault at operands that are not aligned.
+  /// Returns whether kernels for tensor cores may compute, which fault at operands that are not
+  /// aligned.
   bool needs_alignment() const {
     return a_type == CUDA_R_16F || a_type == CUDA_R_16BF || compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   }

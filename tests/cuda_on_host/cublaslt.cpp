@@ -47,7 +47,7 @@ std::int64_t bytes_of(cudaDataType type) {
   return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
 }
 
-/// Whether the sizes match.
+/// Returns whether the sizes match.
 bool fits(const Operation& o, const Layout& a, const Layout& b, const Layout& d) {
   const bool ta = o.a == CUBLAS_OP_T, tb = o.b == CUBLAS_OP_T;
   return (ta ? a.columns : a.rows) == d.rows && (tb ? b.rows : b.columns) == d.columns &&

@@ -41,7 +41,7 @@ TensorForm form(const Bag& operation, cudnnBackendAttributeName_t name) {
   return TensorForm(operation.part(name));
 }
 
-/// Whether each size of x equals that of `to` or is 1.
+/// Returns whether each size of x equals that of `to` or is 1.
 bool broadcasts(const TensorForm& x, const TensorForm& to) {
   for (std::size_t d = 0; d < 4; ++d)
     if (x.sizes[d] != to.sizes[d] && x.sizes[d] != 1) return false;

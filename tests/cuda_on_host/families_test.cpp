@@ -40,7 +40,7 @@ using Results = std::vector<Variable>;
 
 Results all(const ValuesIndices& x) { return {x.values, x.indices}; }
 Results all(const Unique& x) { return {x.values, x.inverse, x.counts}; }
-/// The gradient of f(x), weighted by whole numbers, whose sums are exact in any order.
+/// Returns the gradient of f(x), weighted by whole numbers, whose sums are exact in any order.
 Results gradient(const Variable& x, const std::function<Variable(const Variable&)>& f) {
   const Variable leaf = x.detach().requires_grad_();
   const Variable y = f(leaf);

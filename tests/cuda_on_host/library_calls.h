@@ -6,7 +6,7 @@
 
 namespace coh {
 
-/// The calls since the last call of this function, with the arguments that matter, such as
+/// Returns the calls since the last call of this function, with the arguments that matter, such as
 /// "potrf(lower, n 3, ld 3)".
 std::vector<std::string> take_library_calls();
 void note_library_call(const std::string& call);

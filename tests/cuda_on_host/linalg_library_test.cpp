@@ -47,7 +47,7 @@ void expect_calls(const char* name, const Shape& shape, const F& f, const Calls&
   }
 }
 
-/// A symmetric positive definite matrix.
+/// Returns a symmetric positive definite matrix.
 Variable gram(const Variable& x) {
   const int64_t n = x.size(-1);
   return matmul(x, transpose(x, -1, -2)) + eye(n, n, {.dtype = x.dtype(), .device = x.device()});

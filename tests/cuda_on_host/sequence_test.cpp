@@ -26,7 +26,7 @@ struct Ctc {
   Lengths input_lengths = {}, target_lengths = {};
   int64_t blank = 0;
 
-  /// The losses and the gradient.
+  /// Returns the losses and the gradient.
   std::array<Values, 2> on(Device device) const {
     const Variable x = log_probs.detach().to(device).requires_grad_();
     const Variable losses = ctc_loss(x, targets.to(device), input_lengths, target_lengths,

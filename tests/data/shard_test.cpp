@@ -13,7 +13,7 @@
 namespace tapegrad {
 namespace {
 
-/// The examples that a loader delivers, batch by batch.
+/// Returns the examples that a loader delivers, batch by batch.
 template <typename L>
 std::vector<std::vector<int64_t>> batches_of(L& loader) {
   std::vector<std::vector<int64_t>> all;

@@ -20,7 +20,7 @@ inline TensorDataset data(int64_t examples = kExamples) {
   return TensorDataset(drawn(1, {examples, 4}), drawn(2, {examples, 2}));
 }
 
-/// A net with the same weights on all ranks and in every run.
+/// Returns a net with the same weights on all ranks and in every run.
 inline nn::Sequential net() {
   nn::Sequential made(nn::Linear(4, 7), nn::Tanh(), nn::Linear(7, 2));
   made.to(f64);

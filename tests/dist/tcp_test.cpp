@@ -17,7 +17,7 @@ namespace {
 
 using ::tapegrad::testing::message_of;
 
-/// A port that is free, and probably stays so for a moment.
+/// Returns a port that is free, and probably stays so for a moment.
 int free_port() { return Socket::listen("127.0.0.1", 0).own_address().second; }
 
 struct NeverLate final : Waiting {

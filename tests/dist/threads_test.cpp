@@ -175,7 +175,7 @@ TEST(ShardedCheckpoint, IfOneRankCannotWriteAllThrow) {
 
 INSTANTIATE_TEST_SUITE_P(Dist, Ranks, ::testing::Values(1, 2, 3, 4, 5));
 
-/// The message of the error that ends the ranks.
+/// Returns the message of the error that ends the ranks.
 template <typename E, typename Run>
 std::string error_of(Run run, double timeout) {
   try {

@@ -201,7 +201,7 @@ void unused_parameters(const Communicator& world) {
   expect(net.spare.grad().value().data<double>()[0] == 1.0 / world.size(), "used on one rank");
 }
 
-/// The message of the error that all ranks throw if the last one has a model of its own.
+/// Returns the message of the error that all ranks throw if the last one has a model of its own.
 std::string difference(const Communicator& world, const nn::Module& usual,
                        const nn::Module& of_the_last) {
   try {

@@ -12,7 +12,7 @@ namespace tg = tapegrad;
 using tapegrad::testing::put;
 using tapegrad::testing::TempDir;
 
-/// A record whose pixels are their position modulo 251, plus the class.
+/// Returns a record whose pixels are their position modulo 251, plus the class.
 std::string record(int id) {
   std::string bytes(1, char(id));
   for (int i = 0; i < cifar::kPixels; ++i) bytes += char(uint8_t(i % 251 + id));

@@ -30,7 +30,7 @@ std::string text(const T& value) {
   return out.str();
 }
 
-/// The text without spaces, line ends, and the points of whole numbers ("1.").
+/// Returns the text without spaces, line ends, and the points of whole numbers ("1.").
 inline std::string plain(const std::string& s) {
   std::string out;
   for (size_t i = 0; i < s.size(); ++i) {

@@ -95,7 +95,7 @@ bool recurs(const std::string& op) {
   return op == "lstm" || op == "gru" || op == "rnn_tanh" || op == "rnn_relu";
 }
 
-/// The largest difference, in the unit and scale of expect_close.
+/// Returns the largest difference, in the unit and scale of expect_close.
 double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b, double unit) {
   double most = 0, scale = 1;
   for (size_t k = 0; k < a.size(); ++k) {
@@ -107,7 +107,7 @@ double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b, do
   return most / (unit * scale);
 }
 
-/// The largest magnitude of the results; infinity if a result is not finite.
+/// Returns the largest magnitude of the results; infinity if a result is not finite.
 double largest(const Results& results) {
   double most = 0;
   for (const auto& list : {results.values, results.gradients})
@@ -208,7 +208,7 @@ void check_layouts(const Call& call, const std::vector<Tensor>& dense, const Res
                arranged + ": gradient");
 }
 
-/// Whether an attribute is a number outside of the range of float32.
+/// Returns whether an attribute is a number outside of the range of float32.
 bool overflows_float(const Attributes& attributes) {
   return std::any_of(attributes.begin(), attributes.end(), [](const auto& attribute) {
     const auto* value = std::get_if<double>(&attribute.second);

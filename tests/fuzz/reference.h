@@ -96,7 +96,7 @@ struct State {
   int size() const { return int(at.size()); }
 };
 
-/// A constant, or a leaf whose elements are the directions from `direction` on.
+/// Returns a constant, or a leaf whose elements are the directions from `direction` on.
 Ref constant(const Sizes& shape, std::vector<double> values);
 void make_leaf(const Ref& x, int direction, double hook_scale = 1);
 
@@ -104,10 +104,10 @@ const Ref& owner(const Ref& x);
 NodeRef edge(const Ref& x);
 bool is_contiguous(const Ref& x);
 bool overlaps_itself(const Ref& x);
-/// The elements with their derivatives, which are zero unless `recording`.
+/// Returns the elements with their derivatives, which are zero unless `recording`.
 Jets read(const Ref& x, bool recording);
 
-/// The result of an op. The output is saved too if `saves_output`.
+/// Returns the result of an op. The output is saved too if `saves_output`.
 Ref result(Jets values, const Sizes& shape, std::span<const Ref> inputs, std::vector<Saved> saved,
            bool recording, bool saves_output = false);
 Ref view(const Ref& x, const Sizes& shape, std::vector<int> at, bool recording);

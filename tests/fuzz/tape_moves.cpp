@@ -27,7 +27,7 @@ Jet exp_jet(const Jet& x) {
   const double y = std::exp(x.value);
   return ref::chain(y, y, y, x);
 }
-/// A function with a corner at 0, where rounding errors would decide about the derivative.
+/// Returns a function with a corner at 0, where rounding errors would decide about the derivative.
 Jet bent_jet(const Jet& x, double below, double above) {
   const double slope = x.value > 0 ? above : below;
   return ref::chain(slope * x.value, slope, 0, x);

@@ -40,7 +40,8 @@ Jet tanh_jet(const Jet& x);
 
 Shape shape_of(const Sizes& sizes);
 
-/// The element of `from` that broadcasting puts at each place of `to`; empty if it does not.
+/// Returns the element of `from` that broadcasting puts at each place of `to`; empty if it does
+/// not.
 std::vector<int> broadcast_places(const Sizes& from, const Sizes& to);
 
 template <typename T>
@@ -136,10 +137,10 @@ class Program {
     std::string name;
   };
   Root make_root();
-  /// Whether derivatives are small enough to be compared.
+  /// Returns whether derivatives are small enough to be compared.
   bool is_small(const Root& root);
   static bool would_succeed(const Root& root);
-  /// The derivatives of a root by the elements of a leaf.
+  /// Returns the derivatives of a root by the elements of a leaf.
   Values first(const Jet& jet, const Pair& leaf) const;
   static void add_to_total(const Pair& pair, const Jet& jet);
   void add_to_totals(const Jet& jet);

@@ -42,7 +42,8 @@ class CudnnAccepts : public ::testing::Test {
       GTEST_SKIP() << "this cuDNN wants to know something else of a device: " << describe(status);
   }
 
-  /// Whether a plan was made, or its kernel compiled, and only loading failed for lack of a driver.
+  /// Returns whether a plan was made, or its kernel compiled, and only loading failed for lack of a
+  /// driver.
   template <typename Plan>
   bool has_kernel(const Plan& plan) {
     try {

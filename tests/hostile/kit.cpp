@@ -21,7 +21,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// A tensor that views the first elements of its storage through these strides.
+/// Returns a tensor that views the first elements of its storage through these strides.
 Variable strided_view(const Variable& x, const Shape& shape, const Strides& strides) {
   return Variable(x.value().with_layout({shape, strides, 0}));
 }

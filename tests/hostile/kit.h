@@ -41,7 +41,7 @@ using Variables = std::vector<Variable>;
 size_t hostile_count();
 Variable hostile_variable(size_t kind, const Shape& shape, DType dtype = f32);
 
-/// The values of a parameter; the first is ordinary.
+/// Returns the values of a parameter; the first is ordinary.
 template <typename T>
 const std::vector<T>& hostile_values();
 
@@ -153,7 +153,7 @@ class Table {
   std::map<std::string, std::string> names_;
 };
 
-/// Whether x is small enough for ops that take more time or memory than its size.
+/// Returns whether x is small enough for ops that take more time or memory than its size.
 inline bool is_small(const Variable& x) { return !x.defined() || x.numel() < 1000; }
 
 /// Calls each function and ignores errors of the library.

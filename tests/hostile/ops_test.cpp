@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kKinds = 15;
 
-/// A tensor in place of x. The first kinds keep its shape.
+/// Returns a tensor in place of x. The first kinds keep its shape.
 Tensor hostile(const Tensor& x, int kind) {
   const Shape& shape = x.shape();
   const auto filled = [&](double value) { return Tensor::full(shape, value, f64).to(x.dtype()); };
@@ -122,7 +122,7 @@ bool try_call(const Call& call) {
   return succeeded;
 }
 
-/// The operands of a row, of which one is replaced by `hostile` unless that is empty.
+/// Returns the operands of a row, of which one is replaced by `hostile` unless that is empty.
 std::vector<Tensor> operands_of(const OpCase& row) {
   std::vector<Tensor> all;
   uint64_t seed = 1;

@@ -34,7 +34,7 @@ struct Scope {
   bool is_public = true;
 };
 
-/// The scope that a statement opens.
+/// Returns the scope that a statement opens.
 Scope opened_by(const Tokens& statement) {
   if (has(statement, "namespace")) {
     std::string name = statement.back();

@@ -130,7 +130,7 @@ const std::vector<Call>& calls() {
   return all;
 }
 
-/// The gradient of the sum of squares, or nothing after an error.
+/// Returns the gradient of the sum of squares, or nothing after an error.
 std::optional<Values> gradient(const Call& call, bool writes) {
   const Values values = {0.3, -1.2, 2.1, 0.7, 1.5, -0.4, 0.2, 0.9};
   const Variable x = Variable(Tensor::from<double>(values, {2, 4})).requires_grad_();

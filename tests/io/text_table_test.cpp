@@ -17,7 +17,7 @@ class TextTable : public ::testing::Test {
     std::ofstream(path) << text;
     return path;
   }
-  /// The message of the error, or "" if there is none.
+  /// Returns the message of the error, or "" if there is none.
   std::string error_of(const std::string& text, const LoadTextOptions& options) {
     try {
       loadtxt(file(text), options);

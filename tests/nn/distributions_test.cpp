@@ -22,7 +22,7 @@ namespace {
 using Doubles = std::vector<double>;
 using Leaves = std::vector<Variable>;
 
-/// A leaf in float64.
+/// Returns a leaf in float64.
 Variable leaf(const Doubles& values, const Shape& shape = {}) {
   Variable x(
       Tensor::from<double>(values, shape.rank() > 0 ? shape : Shape{int64_t(values.size())}));

@@ -34,7 +34,7 @@ Variable count(const Shape& shape) {
   return reshape(arange(0, numel, 1, {.dtype = f64}), shape);
 }
 
-/// The layer, in float64 with the weights 0, 1, 2 ..., applied to 0, 1, 2 ...
+/// Returns the layer, in float64 with the weights 0, 1, 2 ..., applied to 0, 1, 2 ...
 template <typename Layer>
 Doubles of_counts(Layer layer, const Shape& input) {
   layer.to(f64);

@@ -281,7 +281,7 @@ TEST(Conv2d, ThreadsShareThePrimitives) {
   for (const auto& result : got) EXPECT_EQ(result, want);
 }
 
-/// The largest difference, relative to the largest element.
+/// Returns the largest difference, relative to the largest element.
 double difference(const Variable& a, const Variable& b) {
   const auto as = a.to_vector<double>(), bs = b.to_vector<double>();
   double most = 0, largest = 0;

@@ -21,7 +21,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-/// The largest error against the definition at the frequencies `at`, in units of max|y|.
+/// Returns the largest error against the definition at the frequencies `at`, in units of max|y|.
 double error_of(const Doubles& x, const Doubles& y, int64_t n, const std::vector<int64_t>& at) {
   long double worst = 0, scale = 0;
   std::vector<long double> cosines, sines;

@@ -266,7 +266,7 @@ TEST(Matmul, T04_ErrorsNameTheOpAndTheShapes) {
   EXPECT_THROW(linear(integers({2, 2}), integers({2, 2}), integers({2}, f64)), DTypeError);
 }
 
-/// The sum of the results of linear or linear_relu times `factor`, and its gradients.
+/// Returns the sum of the results of linear or linear_relu times `factor`, and its gradients.
 std::vector<Variable> run_linear(bool relu, const std::vector<Variable>& in,
                                  const Variable& factor) {
   const Variable y = relu ? linear_relu(in[0], in[1], in[2]) : linear(in[0], in[1], in[2]);

@@ -28,7 +28,7 @@ Variable counted(const Shape& shape, DType dtype = f32) {
   return Variable(Tensor::from<double>(values, shape).to(dtype));
 }
 
-/// The gradient of the sum of the maxima with weights 1, 2, 3, ...
+/// Returns the gradient of the sum of the maxima with weights 1, 2, 3, ...
 std::vector<float> weighted_gradient(Variable x, MaxPool2dOptions options) {
   x.requires_grad_();
   const Variable y = max_pool2d(x, options);

@@ -25,8 +25,8 @@ uint32_t word(RandomState state, uint64_t i) {
   return philox(state.seed, state.offset + i / 4)[i % 4];
 }
 
-/// The largest distance between the empirical and the given distribution, times sqrt(n); above 1.95
-/// with probability 0.001 (Kolmogorov-Smirnov).
+/// Returns the largest distance between the empirical and the given distribution, times sqrt(n);
+/// above 1.95 with probability 0.001 (Kolmogorov-Smirnov).
 template <typename Distribution>
 double kolmogorov_smirnov(std::vector<double> values, Distribution cdf) {
   std::sort(values.begin(), values.end());

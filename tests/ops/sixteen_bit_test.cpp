@@ -152,7 +152,7 @@ TEST(SixteenBit, T69_ReductionsAndLossesOfManyElements) {
   }
 }
 
-/// The only value of x.
+/// Returns the only value of x.
 double at(const Variable& x) { return x.to(f64).to_vector<double>().at(0); }
 
 struct Case {

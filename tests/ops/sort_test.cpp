@@ -75,7 +75,7 @@ TEST(Sort, ManyRows) {
     EXPECT_TRUE(i % 300 == 0 || sorted[i - 1] < sorted[i]) << i;
 }
 
-/// The positions of the elements in sorted order by the standard library.
+/// Returns the positions of the elements in sorted order by the standard library.
 template <typename T>
 Ints sorted_positions(const std::vector<T>& x, bool descending) {
   Ints order(x.size());

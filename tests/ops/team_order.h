@@ -12,7 +12,7 @@ enum class TeamOrder { kThreads, kAscending, kDescending };
 /// Sets the order for regions that begin later. kThreads: real threads, as without this file.
 void set_team_order(TeamOrder order);
 
-/// The number of regions that ran in a chosen order.
+/// Returns the number of regions that ran in a chosen order.
 int64_t regions_in_order();
 
 }  // namespace tapegrad::testing

@@ -90,7 +90,7 @@ Call draw_index(Draw& draw) {
           [=](auto& x) { return index_select(x[0], 0, ids); }};
 }
 
-/// The values and the gradients of their sum with fixed factors.
+/// Returns the values and the gradients of their sum with fixed factors.
 std::vector<double> results_of(const Call& call) {
   std::vector<double> all;
   std::vector<Variable> operands;

@@ -64,7 +64,8 @@ TEST(CycledMomentum, LeftAlone) {
   EXPECT_NO_THROW(of_adagrad.step());
 }
 
-/// The momentum that Adam's beta1 has after `steps` steps, by the change of the first state.
+/// Returns the momentum that Adam's beta1 has after `steps` steps, by the change of the first
+/// state.
 double beta1_after(const OneCycleLROptions& options, int steps) {
   const Variable w = parameter();
   Adam optimizer({w}, 0.1, {0.5, 0.99});

@@ -16,7 +16,7 @@ namespace {
 constexpr int kSize = 37, kSteps = 6;
 
 double start(int i) { return std::sin(0.7 * i) + 0.1; }
-/// A gradient that depends on the step and the parameter.
+/// Returns a gradient that depends on the step and the parameter.
 double slope(int step, int i, double p) { return std::cos(0.3 * i + step) + 0.5 * p; }
 
 /// A formula's state of one element.

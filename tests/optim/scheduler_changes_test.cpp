@@ -16,7 +16,8 @@ namespace {
 
 SGD sgd() { return SGD({zeros({1}, {.requires_grad = true})}, 1.0); }
 
-/// The rate at first and after each of n steps; the program sets `changes` before these steps.
+/// Returns the rate at first and after each of n steps; the program sets `changes` before these
+/// steps.
 std::vector<double> rates(Optimizer& optimizer, const std::vector<Scheduler*>& schedulers, int n,
                           const std::map<int, double>& changes = {}) {
   std::vector<double> got{optimizer.lr()};

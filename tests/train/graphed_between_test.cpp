@@ -41,7 +41,7 @@ struct Parts {
   GraphedStep pass, update;
 };
 
-/// The weights after each of 14 steps; `between` runs between the pass and the update.
+/// Returns the weights after each of 14 steps; `between` runs between the pass and the update.
 std::vector<Values> weights(bool captured, bool has_short_batches,
                             const std::function<void(Parts&, int)>& between) {
   manual_seed(3);

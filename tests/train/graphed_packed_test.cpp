@@ -37,7 +37,7 @@ struct Block {
         var(ones({channels})) {}
 };
 
-/// A residual block with its gradient.
+/// Returns a residual block with its gradient.
 Variables residual_step(const Block& block, const Variable& input, bool training) {
   const Variable x = leaf(input), weight = leaf(block.weight), scale = leaf(block.scale),
                  shift = leaf(block.shift);

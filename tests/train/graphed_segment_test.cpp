@@ -304,7 +304,7 @@ TEST(Segment, ALeafOfTheStepDoesNotEndTheReplays) {
   EXPECT_EQ(runs, 2);
 }
 
-/// A step of random ops on matrices, rows and numbers.
+/// Returns a step of random ops on matrices, rows and numbers.
 Variables draw_step(uint64_t seed, GraphedStep::Inputs in) {
   std::mt19937_64 random(seed);
   const auto below = [&](size_t n) { return size_t(random() % n); };

@@ -25,7 +25,7 @@ void set(nn::Sequential& net, double value) {
   dynamic_cast<nn::BatchNorm1d&>(net[1]).running_mean.fill_(10 * value);
 }
 
-/// The weight, the running mean and the number of updates.
+/// Returns the weight, the running mean and the number of updates.
 Doubles state_of(const AveragedModel<nn::Sequential>& average) {
   const TensorMap state = average.state_dict();
   return {state.at("module.0.weight").item(), state.at("module.1.running_mean").item(),

@@ -34,7 +34,7 @@ int64_t number(const std::map<std::string, std::string>& metadata, const char* n
   return value;
 }
 
-/// The number of the save that wrote an existing file; 0 if there is none.
+/// Returns the number of the save that wrote an existing file; 0 if there is none.
 int64_t save_of(const std::string& path) {
   try {
     return number(load_metadata(path), kSave);

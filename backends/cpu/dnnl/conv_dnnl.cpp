@@ -52,7 +52,7 @@ bool allows_winograd(const Shape&, const Conv3dOptions&) { return false; }
 
 Sizes sizes(Size2d s, int64_t depth) { return {depth, s.height, s.width}; }
 Sizes sizes(const Size3d& s, int64_t) { return {s.depth, s.height, s.width}; }
-/// The last two or three numbers of the shape of images or volumes.
+/// Returns the last two or three numbers of the shape of images or volumes.
 Sizes sizes(const Shape& s) { return {s.rank() == 5 ? s[2] : 1, s[-2], s[-1]}; }
 
 template <typename Size>
@@ -323,7 +323,7 @@ void backward(const ConvBackwardPlans& plans, const Tensor& dy, const Tensor& x,
   }
 }
 
-/// The plan of a forward pass of images or volumes; null if there is none.
+/// Returns the plan of a forward pass of images or volumes; null if there is none.
 template <typename Size>
 ConvPlanRef forward_plan(const Tensor& x, const Tensor& weight, const Tensor& bias,
                          const ConvOptions<Size>& options) {

@@ -18,12 +18,12 @@ namespace tapegrad::backends::cpu {
 const dnnl::engine& dnnl_engine();
 dnnl::stream& dnnl_stream();  // the stream of this thread
 
-/// Whether the processor has all instructions of this oneDNN ISA level.
+/// Returns whether the processor has all instructions of this oneDNN ISA level.
 bool has(dnnl::cpu_isa level);
-/// Whether oneDNN computes in bfloat16: by default, if the processor has bfloat16 instructions. For
-/// tests and measurements, TAPEGRAD_CPU_BFLOAT16=1 requires only AVX-512, on which oneDNN emulates
-/// these instructions slowly, and TAPEGRAD_CPU_BFLOAT16=0 forces false. Without AVX-512, oneDNN has
-/// neither products nor convolutions of bfloat16.
+/// Returns whether oneDNN computes in bfloat16: by default, if the processor has bfloat16
+/// instructions. For tests and measurements, TAPEGRAD_CPU_BFLOAT16=1 requires only AVX-512, on
+/// which oneDNN emulates these instructions slowly, and TAPEGRAD_CPU_BFLOAT16=0 forces false.
+/// Without AVX-512, oneDNN has neither products nor convolutions of bfloat16.
 bool multiplies_bfloat16();
 
 /// Returns a workspace for a primitive; `owner` owns the memory.

@@ -10,15 +10,15 @@
 
 namespace tapegrad::backends::cpu {
 
-/// Whether the processor has the instructions (AVX-512) for which the primitive's float32 layouts
-/// are made.
+/// Returns whether the processor has the instructions (AVX-512) for which the primitive's float32
+/// layouts are made.
 bool has_dnnl_blocks();
-/// Whether a heuristic expects the primitive to be faster than sgemm for plain matrices (is_plain()
-/// of gemm.h). Their elements are not read.
+/// Returns whether a heuristic expects the primitive to be faster than sgemm for plain matrices
+/// (is_plain() of gemm.h). Their elements are not read.
 bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b);
 
-/// Whether the processor multiplies bfloat16 faster than float32, and the product is large enough
-/// to profit.
+/// Returns whether the processor multiplies bfloat16 faster than float32, and the product is large
+/// enough to profit.
 bool suits_bfloat16(int64_t m, int64_t n, int64_t k);
 
 /// c = a b + bias, where a is m x k and b is k x n, both plain. The bias has n elements or is null;

@@ -14,9 +14,9 @@ namespace tapegrad::backends::cpu {
 /// kLanes<float> channels from a multiple of kLanes<float>.
 class ChannelBlocks {
  public:
-  /// The values of an operand. Unpacks it if its packed layout has smaller blocks.
+  /// Returns the values of an operand. Unpacks it if its packed layout has smaller blocks.
   static ChannelBlocks of_input(const Tensor& x);
-  /// The memory of a result, which is packed if `packed_like` is or if it may be packed.
+  /// Returns the memory of a result, which is packed if `packed_like` is or if it may be packed.
   static ChannelBlocks of_result(Tensor& y);
   /// Called after a result is written.
   void finish(Tensor& y) const;
@@ -33,7 +33,7 @@ class ChannelBlocks {
             float* to, int64_t pitch) const;
   /// Writes whole rows from contiguous vectors.
   void write(int64_t n, int64_t block, int64_t row, int64_t rows, const float* from) const;
-  /// A row whose vectors are contiguous in memory; null if the layout has none.
+  /// Returns a row whose vectors are contiguous in memory; null if the layout has none.
   float* row(int64_t n, int64_t block, int64_t row) const {
     return unit_ == kLane ? place(n, block, row) : nullptr;
   }

@@ -54,7 +54,7 @@ struct Entry {
   const int32_t* lanes;
 };
 
-/// The entries of a phase: for each tap the terms of the wiring.
+/// Returns the entries of a phase: for each tap the terms of the wiring.
 std::vector<Entry> entries_of(const Windows::Phase& phase, const Wiring& wiring,
                               int64_t band_floats) {
   std::vector<Entry> entries;

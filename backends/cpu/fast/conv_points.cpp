@@ -21,8 +21,8 @@ bool has_points(const Shape& weight, const Conv2dOptions& options) {
   return is_product(weight, options) && (weight[0] % kBlock != 0 || weight[1] % kBlock != 0);
 }
 
-/// Whether oneDNN packs the channels without zeros between them. Otherwise the product takes a half
-/// to a third of the time, if x is not packed already.
+/// Returns whether oneDNN packs the channels without zeros between them. Otherwise the product
+/// takes a half to a third of the time, if x is not packed already.
 bool fills_registers(const Shape& weight) {
   constexpr int64_t kRegister = 16;
   return weight[0] % kRegister == 0 && weight[1] % kRegister == 0;

@@ -39,8 +39,8 @@ struct Sizes {
   int64_t taps() const { return in * kernel_height * kernel_width; }
   int64_t out_plane() const { return out_height * out_width; }
   int64_t products() const { return batch * out * taps() * out_plane(); }
-  /// The start of the vector that contains column j. The last vector of a row overlaps the previous
-  /// one, unless the row is shorter than a vector.
+  /// Returns the start of the vector that contains column j. The last vector of a row overlaps the
+  /// previous one, unless the row is shorter than a vector.
   int64_t start(int64_t j) const { return std::min(j, std::max<int64_t>(out_width - kLane, 0)); }
   // Sizes of the padded image, whose rows are long enough for vectors that exceed the width.
   int64_t row() const { return in_lanes(out_width) + kernel_width - 1; }
@@ -57,7 +57,7 @@ void pad_image(const float* image, const Sizes& s, float* padded) {
                   padded + (c * s.rows() + s.padding.height + i) * s.row() + s.padding.width);
 }
 
-/// The offsets in the padded image of the elements of a kernel.
+/// Returns the offsets in the padded image of the elements of a kernel.
 std::array<int64_t, kMaxTaps> tap_offsets(const Sizes& s) {
   std::array<int64_t, kMaxTaps> offsets;
   int64_t* next = offsets.data();
@@ -84,7 +84,7 @@ std::vector<float> in_groups(const float* weights, const Sizes& s) {
   return result;
 }
 
-/// A mask of the lanes [first, last).
+/// Returns a mask of the lanes [first, last).
 xsimd::batch_bool<float> lanes_between(int64_t first, int64_t last) {
   alignas(64) float lanes[kLane];
   for (int64_t i = 0; i < kLane; ++i) lanes[i] = i >= first && i < last ? 1.0f : 0.0f;

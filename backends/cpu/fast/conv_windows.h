@@ -43,7 +43,7 @@ struct Windows {
   }
   int64_t row_step() const { return from_stride.height * columns * kLane; }
   int64_t step() const { return from_stride.width * kLane; }
-  /// The results of a phase in each row.
+  /// Returns the results of a phase in each row.
   int64_t count(const Phase& phase) const {
     return (size.width - phase.column + to_stride.width - 1) / to_stride.width;
   }

@@ -264,11 +264,11 @@ class LaneSums {
   const bool total_;
 };
 
-/// The sums of dw, or of its transpose, which may include those of db.
+/// Returns the sums of dw, or of its transpose, which may include those of db.
 LaneSums weight_sums(const Sums& sums, bool has_bias) {
   return sums.along_in ? LaneSums(sums.out, sums.in, false) : LaneSums(sums.in, sums.out, has_bias);
 }
-/// The sums of db alone.
+/// Returns the sums of db alone.
 LaneSums bias_sums(const Sums& sums) { return LaneSums(0, sums.out, true); }
 
 bool has_own_bias_sums(const Sums& sums, bool has_weight, bool has_bias) {

@@ -15,7 +15,7 @@ namespace tapegrad::backends::cpu {
 /// Describes the blocks of a call of linear or of its gradient that its RowFunctions compute.
 LaneAnswer describe_lanes(RecordedCall& call);
 
-/// Whether the rows of an operand of a block are in lanes.
+/// Returns whether the rows of an operand of a block are in lanes.
 inline bool is_in_lanes(const Tensor& x) { return x.rank() == 3; }
 
 /// RowFunctions::run of linear for rows in lanes.

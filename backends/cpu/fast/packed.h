@@ -19,24 +19,25 @@ using PackedValues = TensorStorage::PackedValues;
 template <typename T>
 concept Packable = std::is_same_v<T, float> || std::is_same_v<T, bfloat16>;
 
-/// Whether convolutions make packed results of this type.
+/// Returns whether convolutions make packed results of this type.
 bool is_packable(DType dtype);
 
 /// Results with fewer elements are stored in row-major order.
 inline constexpr int64_t kPackedElements = int64_t(1) << 15;
 
-/// The values of x with its batch and channels, if x is the whole of a packed storage.
+/// Returns the values of x with its batch and channels, if x is the whole of a packed storage.
 std::optional<PackedValues> packed_values(const Tensor& x);
 /// Returns a packed copy of a contiguous tensor [batch, channels, ...] of elements that may be
 /// packed.
 PackedValues pack(const Tensor& x, const Packing& packing);
 
-/// Whether a result may be packed in some way: can_be_packed() of images without their channels.
+/// Returns whether a result may be packed in some way: can_be_packed() of images without their
+/// channels.
 bool may_be_packed(const Tensor& y);
-/// Whether a result may be packed: it has four-byte elements or bfloat16, spans its storage, and is
-/// large.
+/// Returns whether a result may be packed: it has four-byte elements or bfloat16, spans its
+/// storage, and is large.
 bool can_be_packed(const Tensor& y, int64_t block);
-/// The packed layout of [batch, channels, ...] with the given block size.
+/// Returns the packed layout of [batch, channels, ...] with the given block size.
 Packing packing_of(const Shape& shape, int64_t block);
 
 /// Pointer to the packed values.

@@ -66,8 +66,8 @@ struct PadPacked {
   }
 
  private:
-  /// The row of x, over all dimensions between channels and the last, that becomes a row of y; -1
-  /// if there is none.
+  /// Returns the row of x, over all dimensions between channels and the last, that becomes a row of
+  /// y; -1 if there is none.
   static int64_t row_of(int64_t row, const Shape& x, const Dims& before, const Shape& y) {
     int64_t place = 0, step = 1;
     for (int dim = x.rank() - 2; dim >= 2; --dim) {

@@ -141,7 +141,7 @@ void PoolScatterPacked::run(TypeTag<float>, const PackedValues& places, const Te
   dx.storage().set_packed(result);
 }
 
-/// Whether each plane is one window.
+/// Returns whether each plane is one window.
 static bool is_global(const AverageWindows& windows, const Tensor& planes, const Tensor& means) {
   return windows.adaptive && means.numel() == planes.shape()[0] * planes.shape()[1];
 }

@@ -39,7 +39,7 @@ constexpr auto kMultiplyTile = []<int... kColumns>(std::integer_sequence<int, kC
 }
 (std::make_integer_sequence<int, kTile>());
 
-/// The sum of products of two rows of neighbouring elements.
+/// Returns the sum of products of two rows of neighbouring elements.
 template <typename T>
 T dot(int64_t k, const T* a, const T* b) {
   constexpr int kLane = 8;

@@ -15,7 +15,7 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-/// The processor's name, from Linux.
+/// Returns the processor's name, from Linux.
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)

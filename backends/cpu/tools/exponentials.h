@@ -99,7 +99,7 @@ inline void take_logarithm(WideFloats& sums) {
   sums.lower = logarithm(sums.lower), sums.upper = logarithm(sums.upper);
 }
 
-/// The largest lane; no lane may be NaN.
+/// Returns the largest lane; no lane may be NaN.
 template <typename V>
 V largest_lane(xsimd::batch<V> lanes) {
 #if XSIMD_WITH_AVX512F
@@ -110,8 +110,8 @@ V largest_lane(xsimd::batch<V> lanes) {
   return *std::max_element(std::begin(each), std::end(each));
 }
 
-/// The largest of n contiguous values, ignoring NaN; -infinity if there is none. The shift of a
-/// softmax may ignore NaN: the sum of exponentials is NaN anyway.
+/// Returns the largest of n contiguous values, ignoring NaN; -infinity if there is none. The shift
+/// of a softmax may ignore NaN: the sum of exponentials is NaN anyway.
 template <typename V>
 V largest_number(const V* x, int64_t n) {
   using B = xsimd::batch<V>;

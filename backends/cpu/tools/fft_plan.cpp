@@ -173,7 +173,7 @@ void run_any_stage(int radix, int64_t parts, int64_t count, const T* twiddle, co
     }
 }
 
-/// The smallest radix for a stage, where 8 and 4 precede 2; 0 if all factors are too large.
+/// Returns the smallest radix for a stage, where 8 and 4 precede 2; 0 if all factors are too large.
 int next_radix(int64_t n) {
   if (n % 8 == 0 && n % 16 != 0) return 8;
   if (n % 64 == 0) return 8;

@@ -156,15 +156,15 @@ Lanes<R> scaled(Lanes<R> x, Lanes<R> n) {
 #endif
 }
 
-/// The integer n of factor x = n log(2) + factor r. `factor` is a power of 2 or the negative of
-/// one.
+/// Returns the integer n of factor x = n log(2) + factor r. `factor` is a power of 2 or the
+/// negative of one.
 template <typename R>
 Lanes<R> whole_log2s(Lanes<R> x, R factor = 1) {
   using T = Table<R>;
   const Lanes<R> round(T::kRound);
   return fused(x, Lanes<R>(factor * T::kLog2E), round) - round;
 }
-/// The remainder r for this n.
+/// Returns the remainder r for this n.
 template <typename R>
 Lanes<R> rest_of_log2s(Lanes<R> x, Lanes<R> n, R factor = 1) {
   using T = Table<R>;
@@ -382,7 +382,7 @@ struct Turn {
     cos = fused(z * z, polynomial(T::kCos, z), fused(z, Lanes<R>(R(-0.5)), Lanes<R>(R(1))));
   }
   auto is_odd() const { return (n & Words<R>(1)) != Words<R>(0); }
-  /// The sign bit, set if bit 1 of n + more is set.
+  /// Returns the sign bit, set if bit 1 of n + more is set.
   Lanes<R> sign(typename Table<R>::Word more) const {
     constexpr int kTop = int(sizeof(R)) * 8 - 2;
     return from_words<R>(((n + Words<R>(more)) & Words<R>(2)) << kTop);
@@ -393,7 +393,7 @@ struct Turn {
   }
 };
 
-/// The fast result where the reduction is exact, else f applied to the lane.
+/// Returns the fast result where the reduction is exact, else f applied to the lane.
 template <typename R, typename F>
 Lanes<R> or_by_lane(Lanes<R> x, Lanes<R> fast, F f) {
   const auto far = !(magnitude(x) <= Lanes<R>(Table<R>::kTurnHigh));

@@ -53,7 +53,8 @@ inline Lanes<float> atan(Lanes<float> x) {
   return with_sign_of(select(steep, rest, y), x);
 }
 
-/// The angle of |y| over |x| in the quadrants of the signs; zeros and infinities count as ratios.
+/// Returns the angle of |y| over |x| in the quadrants of the signs; zeros and infinities count as
+/// ratios.
 inline Lanes<float> atan2(Lanes<float> y, Lanes<float> x) {
   const Lanes<float> one(1.0f), zero(0.0f), inf(std::numeric_limits<float>::infinity());
   const Lanes<float> high = magnitude(y), wide = magnitude(x);

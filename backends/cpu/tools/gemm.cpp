@@ -86,8 +86,9 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> 
               int(at.ld), b.data, int(bt.ld), accumulate ? 1.0 : 0.0, c, int(ldc));
 }
 
-/// The dot product of contiguous vectors: vectors of partial sums over kDotRun elements, which are
-/// added in double. Runs belong to pieces whose number does not depend on the number of threads.
+/// Returns the dot product of contiguous vectors: vectors of partial sums over kDotRun elements,
+/// which are added in double. Runs belong to pieces whose number does not depend on the number of
+/// threads.
 template <typename T>
 T dot(int64_t k, const T* a, const T* b) {
   using B = Batch<T>;

@@ -15,7 +15,8 @@ struct Matrix {
   int64_t row, column;
 };
 
-/// Whether gemm() accepts the layout: one stride is 1, and with the other stride nothing overlaps.
+/// Returns whether gemm() accepts the layout: one stride is 1, and with the other stride nothing
+/// overlaps.
 bool is_plain(int64_t rows, int64_t columns, int64_t row, int64_t column);
 
 /// c = a b, or c += a b if `accumulate`. a is m x k and b is k x n, both plain; c is m x n with row

@@ -34,7 +34,7 @@ void set_independent_rows(TypeList<Ts...>) {
    ...);
 }
 
-/// The rows of x [rows, n, 1].
+/// Returns the rows of x [rows, n, 1].
 inline int64_t rows_along(const Tensor& x) {
   const bool has_rows = x.rank() == 3 && x.shape()[2] == 1 && x.shape()[1] >= kFewestColumns;
   return has_rows ? x.shape()[0] : 0;

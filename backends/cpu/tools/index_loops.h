@@ -19,7 +19,7 @@ using Word = std::conditional_t<
     kBytes == 1, uint8_t,
     std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
 
-/// The offsets of all elements in dimensions [begin, end) of a layout, in row-major order.
+/// Returns the offsets of all elements in dimensions [begin, end) of a layout, in row-major order.
 inline std::vector<int64_t> offsets_of(const StridedLayout& layout, int begin, int end) {
   std::vector<int64_t> offsets{0};
   for (int dim = begin; dim < end; ++dim) {
@@ -48,7 +48,7 @@ struct SourcesByRow {
     // Filling advances the start of each row to its end.
     for (int64_t i = 0; i < count; ++i) order[size_t(ends_[size_t(which[i])]++)] = i;
   }
-  /// The places in `order` of the sources of a row.
+  /// Returns the places in `order` of the sources of a row.
   int64_t begin(int64_t row) const { return row > 0 ? ends_[size_t(row) - 1] : 0; }
   int64_t end(int64_t row) const { return ends_[size_t(row)]; }
 

@@ -299,7 +299,7 @@ class Pieces {
     return true;
   }
 
-  /// Whether x is constant in each channel of an image of `shape`.
+  /// Returns whether x is constant in each channel of an image of `shape`.
   bool take_channels(const Tensor& x, const Shape& shape, MapOperand& operand) {
     const Strides strides = broadcast_strides(x.layout(), shape);
     const auto step = [&](int dim) { return shape[dim] == 1 ? 0 : strides[dim]; };

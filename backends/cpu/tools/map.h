@@ -94,8 +94,8 @@ template <typename To, typename... From, typename F>
   store_some<To>(y, count, f(load_some(x, count)...));
 }
 
-/// An element as the formula sees it. A bool is read as a byte, because g++ 12 vectorises no loop
-/// that reads bool beside wider types.
+/// Returns an element as the formula sees it. A bool is read as a byte, because g++ 12 vectorises
+/// no loop that reads bool beside wider types.
 template <typename From>
 Compute<From> element_of(const From* x) {
   if constexpr (std::is_same_v<From, bool>)

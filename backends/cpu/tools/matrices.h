@@ -14,7 +14,7 @@ inline Tensor plain(const Tensor& x) {
              : x.clone();
 }
 
-/// The layout of plain(x), without its data.
+/// Returns the layout of plain(x), without its data.
 template <typename T>
 Matrix<T> plain_layout(const Tensor& x) {
   const int r = x.rank();
@@ -33,7 +33,7 @@ Matrix<T> matrix(const Tensor& x, int64_t offset = 0) {
   return {x.data<T>() + offset, x.strides()[x.rank() - 2], x.strides()[x.rank() - 1]};
 }
 
-/// The offset of matrix `index` of the batch.
+/// Returns the offset of matrix `index` of the batch.
 inline int64_t batch_offset(const Tensor& x, int64_t index) {
   int64_t offset = 0;
   for (int dim = x.rank() - 3; dim >= 0; --dim) {
@@ -43,7 +43,8 @@ inline int64_t batch_offset(const Tensor& x, int64_t index) {
   return offset;
 }
 
-/// The distance of neighbouring matrices of the batch; 0 if it varies, and for repeated matrices.
+/// Returns the distance of neighbouring matrices of the batch; 0 if it varies, and for repeated
+/// matrices.
 inline int64_t batch_step(const Tensor& x) {
   int64_t step = 0, count = 1;  // of the dimensions so far
   for (int dim = x.rank() - 3; dim >= 0; --dim) {

@@ -17,8 +17,8 @@ using Row [[gnu::vector_size(4 * kLanes<float>)]] = uint32_t;
 using WideRow [[gnu::vector_size(4 * kLanes<float>)]] = uint64_t;
 inline constexpr int kRow = int(kLanes<float>);
 
-/// The products of the lower halves of the lanes. For a plain product, the compiler does not see
-/// that the upper halves are zero.
+/// Returns the products of the lower halves of the lanes. For a plain product, the compiler does
+/// not see that the upper halves are zero.
 inline WideRow multiply_lower(WideRow a, WideRow b) {
 #if XSIMD_WITH_AVX512F
   return std::bit_cast<WideRow>(
@@ -53,7 +53,8 @@ Row zip_pairs(Row a, Row b, std::integer_sequence<int, i...>) {
   return __builtin_shufflevector(a, b, (i / 4 * 4 + 2 * upper + i % 2 + i % 4 / 2 * kRow)...);
 }
 
-/// The order of counters in lanes for which the zips yield the words in the order of the counters.
+/// Returns the order of counters in lanes for which the zips yield the words in the order of the
+/// counters.
 template <int... i>
 Row order_of_counters(std::integer_sequence<int, i...>) {
   return Row{uint32_t(i % 4 * (kRow / 4) + i / 4)...};

@@ -142,7 +142,7 @@ template <typename T>
 using UnpackedTile = void (*)(int64_t, Matrix<T>, const T*, int64_t, const T*, T*, int64_t, int64_t,
                               Update);
 
-/// The function for packed tiles of `rows` rows and up to kTileColumns columns.
+/// Returns the function for packed tiles of `rows` rows and up to kTileColumns columns.
 template <typename T>
 PackedTile<T> packed_tile_of(int64_t rows, int64_t columns) {
   return [=]<int... I>(std::integer_sequence<int, I...>) {
@@ -152,7 +152,7 @@ PackedTile<T> packed_tile_of(int64_t rows, int64_t columns) {
   }
   (std::make_integer_sequence<int, kMaxRows>());
 }
-/// The function for tiles of `rows` rows and `columns` columns that are not packed.
+/// Returns the function for tiles of `rows` rows and `columns` columns that are not packed.
 template <typename T>
 UnpackedTile<T> unpacked_tile_of(int64_t rows, int64_t columns) {
   return [=]<int... I>(std::integer_sequence<int, I...>) {

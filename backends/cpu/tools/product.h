@@ -15,7 +15,7 @@ template <typename T, typename From>
 void multiply_blocks(int64_t m, int64_t n, int64_t k, Matrix<From> a, Matrix<From> b, T* c,
                      int64_t ldc, Update update);
 
-/// Whether multiply_in_cache() accepts a product: b fits into the first-level cache.
+/// Returns whether multiply_in_cache() accepts a product: b fits into the first-level cache.
 template <typename T>
 bool fits_into_cache(int64_t m, int64_t n, int64_t k);
 /// Updates c as multiply_blocks() does, to the bit, by the calling thread and without workspace.

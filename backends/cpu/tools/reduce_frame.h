@@ -204,8 +204,8 @@ concept AddsDoubles = std::is_same_v<typename R::Value, double> &&
         requires(const R& r, Doubles x) { r.add(x, x); } ||
         requires(const R& r, Doubles x, double centre) { r.add(x, x, centre); });
 
-/// The total of reduce_block() in vectors, which stay in registers, unlike an array of lanes.
-/// Without prefetches, which make loops this short slower.
+/// Returns the total of reduce_block() in vectors, which stay in registers, unlike an array of
+/// lanes. Without prefetches, which make loops this short slower.
 template <int kWidth, AddsDoubles R>
 double total_of_doubles(const R& r, const double* values, int64_t n, double centre) {
   constexpr int kParts = kWidth / kDoubles;
@@ -241,7 +241,7 @@ double total_of_doubles(const R& r, const double* values, int64_t n, double cent
   return lanes[0];
 }
 
-/// The total of n contiguous values, n <= kBlock.
+/// Returns the total of n contiguous values, n <= kBlock.
 template <typename R>
 typename R::Total reduce_block(const R& r, const typename R::Value* values, int64_t n,
                                double centre = 0) {
@@ -268,14 +268,14 @@ typename R::Total reduce_block(const R& r, const typename R::Value* values, int6
   return Total(lanes[0]);
 }
 
-/// The number of tasks, at most `most`, that share one output (or row of outputs) of `size`
+/// Returns the number of tasks, at most `most`, that share one output (or row of outputs) of `size`
 /// elements: no task is smaller than kPiece, and all outputs together have about 64 tasks.
 inline int64_t pieces_for(int64_t outputs, int64_t size, int64_t most) {
   const int64_t enough = (63 + outputs) / outputs;
   return std::clamp(size / kPiece, int64_t(1), std::min(most, enough));
 }
 
-/// The number of outputs, of `size` elements each, that share a task.
+/// Returns the number of outputs, of `size` elements each, that share a task.
 inline int64_t outputs_together(int64_t size) { return std::max<int64_t>(1, kPiece / 8 / size); }
 
 /// Reduces few contiguous rows, in the order of reduce_rows().

@@ -147,8 +147,8 @@ struct ProductOf {
   }
 };
 
-/// Whether a is at least as extreme as b, where NaN is the most extreme. Without a branch, so that
-/// loops vectorise.
+/// Returns whether a is at least as extreme as b, where NaN is the most extreme. Without a branch,
+/// so that loops vectorise.
 template <bool kLargest, typename Value>
 bool holds_against(Value a, Value b) {
   return bool(int(kLargest ? a >= b : a <= b) | int(a != a));
@@ -228,7 +228,8 @@ struct ExtremeOf {
   }
 
  private:
-  /// The extreme of both. Of equal numbers, and beside NaN, the second operand is the result.
+  /// Returns the extreme of both. Of equal numbers, and beside NaN, the second operand is the
+  /// result.
   static Batch<Value> extreme(Batch<Value> a, Batch<Value> b) {
     return kLargest ? xsimd::max(a, b) : xsimd::min(a, b);
   }

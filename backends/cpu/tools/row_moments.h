@@ -53,7 +53,7 @@ inline Distances distances(const float* x, int64_t n, float centre) {
   return all;
 }
 
-/// The mean of a row; sum_of() returns the sum of a part.
+/// Returns the mean of a row; sum_of() returns the sum of a part.
 template <typename T, typename Sum>
 double mean_of(const T* x, int64_t n, const Sum& sum_of) {
   alignas(64) Compute<T> buffer[kBlock];

@@ -14,7 +14,8 @@ using FloatVector = Batch<float>::register_type;
 
 namespace detail {
 
-/// The lanes of a whose index has bit kBit clear, and beside each the lane of b of the same index.
+/// Returns the lanes of a whose index has bit kBit clear, and beside each the lane of b of the same
+/// index.
 template <int kBit, typename Vector, int... I>
 Vector join_low(Vector a, Vector b, std::integer_sequence<int, I...>) {
   constexpr int kCount = int(sizeof...(I));

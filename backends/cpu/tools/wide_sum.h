@@ -45,7 +45,7 @@ struct WideFloats {
   explicit WideFloats(Floats x)
       : lower(widen(half_of<0>(x, std::make_integer_sequence<int, kDoubles>()))),
         upper(widen(half_of<kDoubles>(x, std::make_integer_sequence<int, kDoubles>()))) {}
-  /// The lanes rounded to float.
+  /// Returns the lanes rounded to float.
   Floats rounded() const { return joined(std::make_integer_sequence<int, kFloats>()); }
 
  private:
@@ -107,7 +107,7 @@ class WideSum {
   Doubles lower_ = {}, upper_ = {};
 };
 
-/// The sum of f(x) of n contiguous floats; f takes doubles and vectors of them. Without
+/// Returns the sum of f(x) of n contiguous floats; f takes doubles and vectors of them. Without
 /// prefetches, which make a loop this short slower.
 template <typename F = std::identity>
 double sum_in_double(const float* x, int64_t n, const F& f = {}) {

@@ -37,8 +37,8 @@ void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64
 /// 0.
 void gemm_at(const Product& p, const Matrices& a, const Matrices& b, int64_t ldc,
              const Tensor& addresses);
-/// The alignment in bytes that gemm_at() requires of each matrix: more than an element's where
-/// cuBLAS uses tensor cores.
+/// Returns the alignment in bytes that gemm_at() requires of each matrix: more than an element's
+/// where cuBLAS uses tensor cores.
 int64_t alignment_for_gemm_at(DType dtype);
 
 /// Calls f with the device's cuBLAS handle, which enqueues in this thread's current stream and is
@@ -50,10 +50,10 @@ void check(cublasStatus_t status, std::string_view call);
 // Shared by cuBLAS and cuBLASLt (blas_lt.h).
 
 inline constexpr size_t kWorkspace = size_t(32) << 20;  // NVIDIA's recommendation for Hopper
-/// A workspace of kWorkspace bytes for products in the stream.
+/// Returns a workspace of kWorkspace bytes for products in the stream.
 Tensor workspace_of(tapegrad::Device device, cudaStream_t stream);
 cudaDataType_t data_type(DType dtype);
-/// The type in which products are summed.
+/// Returns the type in which products are summed.
 cublasComputeType_t compute_type(DType dtype);
 
 }  // namespace tapegrad::backends::cuda

@@ -50,7 +50,7 @@ const CublasLt& lt() {
   return opened;
 }
 
-/// The largest power of two, at most 256, that divides an address.
+/// Returns the largest power of two, at most 256, that divides an address.
 uint32_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data) | 256;
   return uint32_t(address & -address);

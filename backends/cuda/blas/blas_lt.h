@@ -24,8 +24,9 @@ struct LtEpilogue {
 bool gemm_with(const LtEpilogue& epilogue, const Product& p, const Matrices& a, const Matrices& b,
                void* c, int64_t ldc, const Tensor& where);
 
-/// Whether cuBLASLt's ReLU of NaN is NaN, as ours is, which is not documented. Tested once for each
-/// device and type, which waits for the device; false while a graph is recorded before the test.
+/// Returns whether cuBLASLt's ReLU of NaN is NaN, as ours is, which is not documented. Tested once
+/// for each device and type, which waits for the device; false while a graph is recorded before the
+/// test.
 bool relu_of_cublas_lt_keeps_nan(const Tensor& where);
 
 }  // namespace tapegrad::backends::cuda

@@ -7,8 +7,8 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Whether cuBLAS can read the last two dimensions: one stride is 1, and with the other nothing
-/// overlaps.
+/// Returns whether cuBLAS can read the last two dimensions: one stride is 1, and with the other
+/// nothing overlaps.
 inline bool is_plain(const Tensor& x) {
   const int r = x.rank();
   const int64_t rows = x.shape()[r - 2], columns = x.shape()[r - 1];

@@ -14,8 +14,8 @@ constexpr int64_t kTile = 128;
 /// cudnn-frontend rejects 9.10 because of its bugs.
 constexpr size_t kOldest = 91100;
 
-/// The form of x; nullopt if cuDNN does not support it: more than four dimensions, columns that are
-/// not contiguous or not a multiple of eight, or rows that are not aligned to 16 bytes.
+/// Returns the form of x; nullopt if cuDNN does not support it: more than four dimensions, columns
+/// that are not contiguous or not a multiple of eight, or rows that are not aligned to 16 bytes.
 std::optional<Graph::Form> form_of(const Tensor& x) {
   const int rank = x.rank();
   if (rank > 4 || x.shape()[rank - 1] % 8 != 0 || x.strides()[rank - 1] != 1 ||

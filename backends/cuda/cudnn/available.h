@@ -7,7 +7,7 @@
 
 namespace tapegrad::backends::cuda {
 
-/// The reason why cuDNN is unavailable on the device; empty if it is available.
+/// Returns the reason why cuDNN is unavailable on the device; empty if it is available.
 std::string why_no_cudnn(tapegrad::Device device);
 /// "cuDNN 9.19", or "no cuDNN (libcudnn.so.9 could not be opened)".
 std::string describe_cudnn();

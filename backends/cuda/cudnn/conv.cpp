@@ -226,7 +226,7 @@ class Plan {
   std::vector<Way> ways_;
 };
 
-/// The cached plan of a problem on a device. Used while cuDNN is locked. Never destroyed.
+/// Returns the cached plan of a problem on a device. Used while cuDNN is locked. Never destroyed.
 Plan& plan_for(const Problem& problem, tapegrad::Device device, cudnnHandle_t handle) {
   static auto* all = new absl::node_hash_map<Problem, Plan>[kMaxDevices];
   auto& plans = all[device.index];

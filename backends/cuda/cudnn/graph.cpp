@@ -220,7 +220,7 @@ void Graph::pool_backward(const Windows& windows, Value x, Value y, Value dy, Va
 
 namespace {
 
-/// The engine configurations that cuDNN proposes for a graph, the best first.
+/// Returns the engine configurations that cuDNN proposes for a graph, the best first.
 std::vector<Backend> configurations(const Backend& graph, cudnnBackendHeurMode_t mode,
                                     GraphTarget target) {
   Backend heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);

@@ -39,8 +39,8 @@ class Backend {
   }
   /// Throws CudaError if the descriptor is incomplete.
   void finalize();
-  /// Whether cuDNN supports the described computation. Throws CudaError if the descriptor is
-  /// invalid.
+  /// Returns whether cuDNN supports the described computation. Throws CudaError if the descriptor
+  /// is invalid.
   bool is_supported();
 
  private:
@@ -136,7 +136,7 @@ class Graph {
   /// x where the condition is true, else y.
   Value select(Value condition, Value x, Value y);
   Value compare(cudnnPointwiseMode_t mode, Value x, Value y);
-  /// The index of each element of x along a dimension.
+  /// Returns the index of each element of x along a dimension.
   Value place(Value x, int64_t dimension);
   /// Reduces the last dimension.
   Value reduce(cudnnReduceTensorOp_t op, Value x);

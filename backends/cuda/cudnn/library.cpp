@@ -16,7 +16,7 @@ std::atomic<bool>& is_wanted() {
   static std::atomic<bool> wanted{!only_fallbacks()};
   return wanted;
 }
-/// The reason why cuDNN is unavailable on all devices; empty if it is available.
+/// Returns the reason why cuDNN is unavailable on all devices; empty if it is available.
 std::string why_none() {
   if (!is_wanted()) return "cuDNN is not wanted";
   return dnn().cudnnCreate ? "" : "libcudnn.so.9 could not be opened";

@@ -71,7 +71,7 @@ cudnnDataType_t cudnn_type(DType dtype);
 /// Maximum workspace of cuDNN's kernels, in bytes.
 inline constexpr size_t kMostWorkspace = size_t(1) << 30;
 
-/// Whether x is not empty, has fewer than 2^31 elements, and is aligned to 16 bytes.
+/// Returns whether x is not empty, has fewer than 2^31 elements, and is aligned to 16 bytes.
 inline bool is_fit_for_cudnn(const Tensor& x) {
   return x.numel() > 0 && x.numel() <= std::numeric_limits<int>::max() &&
          reinterpret_cast<uintptr_t>(address_of(x)) % 16 == 0;
@@ -88,7 +88,7 @@ class CudnnUse {
   explicit operator bool() const { return handle_ != nullptr; }
   cudnnHandle_t handle() const { return handle_; }
   tapegrad::Device device() const { return device_; }
-  /// The reason why cuDNN is unavailable.
+  /// Returns the reason why cuDNN is unavailable.
   const std::string& reason() const { return reason_; }
 
  private:

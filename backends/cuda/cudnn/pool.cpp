@@ -37,8 +37,8 @@ Graph::Sizes sizes_of(const Tensor& x, ImageLayout layout) {
                                               : Graph::Sizes{s[0], s[1], s[2], s[3]};
 }
 
-/// The pooling problem, or nullopt if cuDNN should not be used. x is the pooled tensor or its
-/// gradient.
+/// Returns the pooling problem, or nullopt if cuDNN should not be used. x is the pooled tensor or
+/// its gradient.
 template <typename Windows>
 std::optional<PoolProblem> problem_of(const Tensor& x, const Windows& windows, const Tensor& y,
                                       ImageLayout layout) {

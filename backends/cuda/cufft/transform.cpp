@@ -83,7 +83,8 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  /// Whether a recorded graph uses the plan, and with it the plan's tables in device memory.
+  /// Returns whether a recorded graph uses the plan, and with it the plan's tables in device
+  /// memory.
   bool is_in_graph() const { return is_in_graph_; }
 
   /// Returns false if cuFFT could not make the plan or there is no memory for its workspace.
@@ -178,7 +179,7 @@ Tensor turned(const Tensor& x) {
   return x.with_layout(layout);
 }
 
-/// The signals of [outer, length, inner], where outer or inner is 1.
+/// Returns the signals of [outer, length, inner], where outer or inner is 1.
 Places places_of(const Tensor& x) {
   const int64_t inner = x.shape()[2];
   return inner == 1 ? Places{1, x.shape()[1]} : Places{inner, 1};

@@ -84,8 +84,8 @@ class Use {
 using cuda::check;  // of cuBLAS's calls
 /// Throws CudaError unless the call succeeded.
 void check(cusolverStatus_t status, std::string_view call);
-/// Whether the call succeeded; false if cuSOLVER does not support the operands or has no memory for
-/// them. Throws CudaError for any other error.
+/// Returns whether the call succeeded; false if cuSOLVER does not support the operands or has no
+/// memory for them. Throws CudaError for any other error.
 bool is_accepted(cusolverStatus_t status, std::string_view call);
 /// The same for the question for the length of a workspace, whose answer for a matrix with a longer
 /// workspace than an int can count is an invalid argument.
@@ -107,7 +107,7 @@ struct Matrices {
   T* operator[](int i) const { return data + int64_t(i) * rows * columns; }
 };
 
-/// Whether the sizes of a batch, and the elements of one matrix, can be counted by int.
+/// Returns whether the sizes of a batch, and the elements of one matrix, can be counted by int.
 inline bool is_countable(const Tensor& x) {
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   const int64_t rows = x.shape()[2], columns = x.shape()[1];

@@ -27,7 +27,7 @@ struct Rows {
   bool in_eights;  // every row consists of aligned Packs of kEight elements
 };
 
-/// The matrix of a head in a contiguous tensor: y and the gradients that are written.
+/// Returns the matrix of a head in a contiguous tensor: y and the gradients that are written.
 template <typename T>
 __device__ Rows<T> dense(const T* data, int64_t head, int64_t count, int columns) {
   return {data + head * count * columns, count, columns, columns, columns % kEight == 0};
@@ -87,8 +87,8 @@ struct Problem {
   __device__ Rows<T> values_of(int64_t head) const { return rows(v, head, keys, width); }
   __device__ Rows<T> gradients_of(int64_t head) const { return rows(dy, head, queries, width); }
 
-  /// Whether dropout keeps the weight at a position. `counter` and `words` cache the random words
-  /// of the previous position.
+  /// Returns whether dropout keeps the weight at a position. `counter` and `words` cache the random
+  /// words of the previous position.
   __device__ bool keeps(int64_t head, int64_t query, int64_t key, const RandomState& state,
                         uint64_t& counter, std::array<uint32_t, 4>& words) const {
     const uint64_t place = uint64_t((head * queries + query) * keys + key);
@@ -105,11 +105,12 @@ struct Problem {
   __device__ int64_t last_key(int64_t end) const {
     return mask.sight == Sight::kCausal ? std::min(end, keys) : keys;
   }
-  /// The first query that may see one of the keys from `key` on.
+  /// Returns the first query that may see one of the keys from `key` on.
   __device__ int64_t first_query(int64_t key) const {
     return mask.sight == Sight::kCausal ? key : 0;
   }
-  /// The masked score, -inf for a hidden or missing key. `at` is the offset of the head's mask.
+  /// Returns the masked score, -inf for a hidden or missing key. `at` is the offset of the head's
+  /// mask.
   __device__ Compute<T> seen(Compute<T> score, int64_t query, int64_t key, int64_t at) const {
     constexpr Compute<T> kHidden = -std::numeric_limits<Compute<T>>::infinity();
     if (query >= queries || key >= keys) return kHidden;

@@ -44,7 +44,7 @@ class ScalarTiles {
 
   __device__ int row(int i) const { return y_ * kRows + i; }
   __device__ int column(int j) const { return x_ * kColumns + j; }
-  /// Whether this thread represents the threads that share its rows.
+  /// Returns whether this thread represents the threads that share its rows.
   __device__ bool is_first() const { return x_ == 0; }
   template <typename Merge>
   __device__ static T across(T value, const Merge& merge) {

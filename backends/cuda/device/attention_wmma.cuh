@@ -93,7 +93,7 @@ class TensorCoreTiles {
 
   __device__ int row(int) const { return warp_ * kSide + row_; }
   __device__ int column(int j) const { return half_ * kColumns + j; }
-  /// Whether this thread represents the threads that share its rows.
+  /// Returns whether this thread represents the threads that share its rows.
   __device__ bool is_first() const { return half_ == 0; }
   template <typename Merge>
   __device__ static float across(float value, const Merge& merge) {

@@ -28,7 +28,7 @@ void launch(const LaunchConfig& c, void (*kernel)(P...), std::type_identity_t<P>
         "cudaLaunchKernel");
 }
 
-/// The number of threads, in whole warps, of a single block for `items` items.
+/// Returns the number of threads, in whole warps, of a single block for `items` items.
 inline unsigned whole_warps(int64_t items) {
   return unsigned(std::clamp<int64_t>((items + 31) / 32 * 32, 32, kThreads));
 }
@@ -49,7 +49,7 @@ inline LaunchConfig threads_for(int64_t count, const Tensor& y, int per_thread =
   return config;
 }
 
-/// The first item of this thread, and the stride to the next, for one item per thread.
+/// Returns the first item of this thread, and the stride to the next, for one item per thread.
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }
 

@@ -6,8 +6,8 @@
 
 namespace tapegrad::backends::cuda {
 
-/// The address of each matrix (or vector) of a batch, in device memory, for cuBLAS's and cuSOLVER's
-/// functions with arrays of pointers.
+/// Returns the address of each matrix (or vector) of a batch, in device memory, for cuBLAS's and
+/// cuSOLVER's functions with arrays of pointers.
 Tensor addresses_of(const Tensor& batch);
 template <typename T>
 T** pointers(const Tensor& addresses) {

@@ -47,7 +47,7 @@ struct ToColumns {
   }
 };
 
-/// The window whose tap u reads a position along one dimension, or -1.
+/// Returns the window whose tap u reads a position along one dimension, or -1.
 TG_HD inline int64_t window_of(int64_t position, int64_t u, int64_t stride, int64_t padding,
                                int64_t dilation, int64_t count) {
   const int64_t start = position + padding - u * dilation;

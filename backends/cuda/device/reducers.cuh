@@ -44,7 +44,7 @@ struct ProductOf {
   __device__ void finish(int64_t output, Part part) const { y[output] = narrow<SumType<T>>(part); }
 };
 
-/// Whether a is at least as extreme as b, where NaN is the most extreme.
+/// Returns whether a is at least as extreme as b, where NaN is the most extreme.
 template <bool kLargest, typename V>
 __device__ bool holds_against(V a, V b) {
   return (kLargest ? a >= b : a <= b) || a != a;

@@ -35,7 +35,7 @@ template <typename V>
 __device__ V shuffle_xor(V value, int lanes) {
   return shuffle_words(value, [=](auto word) { return __shfl_xor_sync(kAllLanes, word, lanes); });
 }
-/// The value of the lane `lanes` below; the lowest lanes keep their own value.
+/// Returns the value of the lane `lanes` below; the lowest lanes keep their own value.
 template <typename V>
 __device__ V shuffle_up(V value, int lanes) {
   return shuffle_words(value, [=](auto word) { return __shfl_up_sync(kAllLanes, word, lanes); });
@@ -106,7 +106,7 @@ void with_team(int64_t n, int64_t step, const Run& run) {
   run(BlockTeam{});
 }
 
-/// A grid with one team per row.
+/// Returns a grid with one team per row.
 template <typename Team>
 LaunchConfig teams_for(int64_t rows, const Tensor& y) {
   constexpr int kTeams = kThreads / Team::kSize;

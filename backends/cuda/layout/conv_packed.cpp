@@ -17,10 +17,10 @@ bool is_fit(DType dtype, const Shape& weight, const Conv2dOptions& options,
          are_packed(dtype, weight[0], device);
 }
 
-/// The channels-last shape [out, kh, kw, in] of a weight.
+/// Returns the channels-last shape [out, kh, kw, in] of a weight.
 Shape filter_shape(const Shape& weight) { return {weight[0], weight[2], weight[3], weight[1]}; }
 
-/// Whether row-major and channels-last order are equal, because the kernel is 1 x 1.
+/// Returns whether row-major and channels-last order are equal, because the kernel is 1 x 1.
 bool is_filter(const Shape& weight) { return weight[2] * weight[3] == 1; }
 Tensor as_filter(const Tensor& weight) {
   const Shape shape = filter_shape(weight.shape());

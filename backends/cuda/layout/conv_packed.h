@@ -7,10 +7,11 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Whether convolutions leave images of this dtype and number of channels packed.
+/// Returns whether convolutions leave images of this dtype and number of channels packed.
 bool are_packed(DType dtype, int64_t channels, tapegrad::Device device);
 
-/// Whether y may be packed and the channels are multiples of eight (not so in a first layer).
+/// Returns whether y may be packed and the channels are multiples of eight (not so in a first
+/// layer).
 bool takes_packed_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
                          const Tensor& y);
 

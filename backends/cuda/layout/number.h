@@ -13,8 +13,8 @@ namespace tapegrad::backends::cuda {
 
 /// Declares that a new tensor, which spans its storage, has one element of these bits.
 void hold_number(const Tensor& y, uint64_t bits);
-/// The bits of the only element of x's storage, which has `element` bytes; nullopt if the storage
-/// has memory.
+/// Returns the bits of the only element of x's storage, which has `element` bytes; nullopt if the
+/// storage has memory.
 std::optional<uint64_t> held_number(const Tensor& x, int64_t element);
 
 /// y = the first `bytes` bytes of the number.

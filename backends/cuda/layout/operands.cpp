@@ -28,8 +28,8 @@ bool is_single(const JointLayout<N>& joint, size_t operand) {
   return joint.rank > 0;
 }
 
-/// Whether the operand repeats one row: channel values with channels-last images, or a bias with a
-/// matrix.
+/// Returns whether the operand repeats one row: channel values with channels-last images, or a bias
+/// with a matrix.
 template <size_t N>
 bool is_row(const JointLayout<N>& joint, size_t operand, int pack) {
   const int last = joint.rank - 1;

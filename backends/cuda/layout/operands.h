@@ -62,7 +62,7 @@ struct Operands {
   TG_HD T& element(int operand, int64_t index) const {
     return static_cast<T*>(data[operand])[offset(operand, index)];
   }
-  /// The element of an operand that is not written.
+  /// Returns the element of an operand that is not written.
   template <typename T>
   TG_HD T value(int operand, int64_t index) const {
     return access[operand] == Access::kNumber ? number<T>(operand)

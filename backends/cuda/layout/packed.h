@@ -26,18 +26,19 @@ namespace tapegrad::backends::cuda {
 /// Smaller results stay in row-major order, because their kernels are too short to profit.
 inline constexpr int64_t kPackedElements = int64_t(1) << 13;
 
-/// The pixels of a tensor that spans its packed storage and has its channels.
+/// Returns the pixels of a tensor that spans its packed storage and has its channels.
 std::optional<Tensor> pixels_of(const Tensor& x);
-/// The pixels of a packed tensor, or a converted copy of a contiguous tensor.
+/// Returns the pixels of a packed tensor, or a converted copy of a contiguous tensor.
 Tensor pixels_or_copy(const Tensor& x);
 
-/// Whether y may be packed: it has elements of two or four bytes, spans its storage, and is large.
+/// Returns whether y may be packed: it has elements of two or four bytes, spans its storage, and is
+/// large.
 bool can_be_packed(const Tensor& y);
-/// The memory of such a tensor as pixels to be written; call set_packed() afterwards.
+/// Returns the memory of such a tensor as pixels to be written; call set_packed() afterwards.
 Tensor pixels_to_write(const Tensor& y);
 void set_packed(const Tensor& y);
 
-/// A view with the channels last.
+/// Returns a view with the channels last.
 Tensor channels_last(const Tensor& x);
 
 }  // namespace tapegrad::backends::cuda

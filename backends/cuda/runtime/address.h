@@ -5,7 +5,7 @@
 
 namespace tapegrad::backends::cuda {
 
-/// The address of the first element.
+/// Returns the address of the first element.
 inline std::byte* address_of(const Tensor& x) {
   return x.storage().data() + x.layout().offset * size_of(x.dtype());
 }

@@ -7,11 +7,11 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Whether TAPEGRAD_CUDA_ALLOCATOR=direct is set: every block is then a cudaMalloc, for tools that
-/// observe those calls, and there are no pools.
+/// Returns whether TAPEGRAD_CUDA_ALLOCATOR=direct is set: every block is then a cudaMalloc, for
+/// tools that observe those calls, and there are no pools.
 bool is_direct();
 
-/// The pool from which this thread allocates.
+/// Returns the pool from which this thread allocates.
 int64_t pool_in_use();
 /// Sets the pool of this thread and returns the previous one.
 int64_t use_pool(int64_t pool);

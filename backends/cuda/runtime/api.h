@@ -18,7 +18,7 @@ void check(cudaError_t status, std::string_view call);
 
 // Graph recording. core/autograd/internal/capture.h has the interface, which nvcc need not compile.
 
-/// Whether this thread records a graph or prepares a run.
+/// Returns whether this thread records a graph or prepares a run.
 bool is_recording_graph();
 /// Call before waiting for the device and before calls that a graph cannot repeat: executes the
 /// work that this thread has recorded so far and ends the recording.
@@ -26,8 +26,8 @@ void stop_recording(std::string_view why);
 void note_operand(const Tensor& x);
 template <typename T>
 void note_operand(const T&) {}
-/// The address to which a check of values writes its result in each run; null if no graph is
-/// recorded.
+/// Returns the address to which a check of values writes its result in each run; null if no graph
+/// is recorded.
 int64_t* recorded_verdict();
 /// Capture::base_of(), or null if no graph is recorded.
 const RandomState* live_base(RandomState state);
@@ -36,7 +36,7 @@ const RandomState* live_base(RandomState state);
 const void* live_value(const void* value, size_t bytes);
 bool is_preparing_run();
 
-/// The name of the kernel that this thread runs, for messages; "cuda" outside of kernels.
+/// Returns the name of the kernel that this thread runs, for messages; "cuda" outside of kernels.
 std::string_view current_op();
 bool is_in_kernel();
 

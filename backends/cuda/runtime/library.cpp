@@ -25,7 +25,7 @@ void* open_library(const std::string& name, const std::vector<std::string>& vers
   return nullptr;
 }
 
-/// The version that this file was compiled with, then others with the same functions.
+/// Returns the version that this file was compiled with, then others with the same functions.
 std::vector<std::string> versions_of_cublas() {
   return {std::to_string(CUBLAS_VER_MAJOR), "13", "12"};
 }
@@ -39,7 +39,7 @@ void* open_cublas() {
   return library;
 }
 
-/// The versions of the toolkit's other libraries: one less than that of cuBLAS.
+/// Returns the versions of the toolkit's other libraries: one less than that of cuBLAS.
 std::vector<std::string> versions_beside_cublas() {
   return CUBLAS_VER_MAJOR >= 13 ? std::vector<std::string>{"12", "11"}
                                 : std::vector<std::string>{"11", "12"};

@@ -176,7 +176,7 @@ Pools& pools_of(int device) {
   return pools[device];
 }
 
-/// Whether memory is pinned: the device then reads it after the call has returned.
+/// Returns whether memory is pinned: the device then reads it after the call has returned.
 bool is_pinned(const void* data) {
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {

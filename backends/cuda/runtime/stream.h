@@ -35,7 +35,7 @@ void require_cuda(tapegrad::Device device, std::string_view who);
 /// Sets this thread's current stream on the device and returns the previous one.
 cudaStream_t set_stream(tapegrad::Device device, cudaStream_t stream);
 
-/// Whether the program has created streams on the device.
+/// Returns whether the program has created streams on the device.
 bool has_side_streams(tapegrad::Device device);
 
 /// The stream of a device in which graphs are recorded, and its lock.

@@ -74,8 +74,8 @@ class Absorber {
   }
 
  private:
-  /// Whether a call may write y instead of z: only that call and the activation `number` use z, and
-  /// no call uses y before the activation.
+  /// Returns whether a call may write y instead of z: only that call and the activation `number`
+  /// use z, and no call uses y before the activation.
   bool replaces(const Tensor& y, const Tensor& z, size_t number) {
     return is_own_(z.storage()) && users_[&z.storage()].size() == 2 &&
            users_[&y.storage()].front() == number;

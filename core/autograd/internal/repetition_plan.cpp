@@ -35,7 +35,7 @@ struct Value {
   std::vector<size_t> makers = {};   // the calls that compute the value, if they can be repeated
   size_t split = SIZE_MAX;           // the use before which they are repeated
 
-  /// Whether the value is in memory when the call begins.
+  /// Returns whether the value is in memory when the call begins.
   bool is_there(size_t call) const {
     if (!is_temporary) return true;
     if (call < uses.front() || call > uses.back()) return false;
@@ -151,8 +151,8 @@ class Planner {
     return best != nullptr;
   }
 
-  /// Whether the operands of the makers have the same values before the use. Operands that are
-  /// computed again themselves must be so before an earlier use.
+  /// Returns whether the operands of the makers have the same values before the use. Operands that
+  /// are computed again themselves must be so before an earlier use.
   bool can_repeat(const Value& value, size_t use) const {
     for (const size_t maker : value.makers)
       for (const size_t number : operands_[maker]) {
@@ -173,7 +173,7 @@ class Planner {
     return true;
   }
 
-  /// Whether a repetition of other calls needs the value where the split takes it away.
+  /// Returns whether a repetition of other calls needs the value where the split takes it away.
   bool is_needed_between(const Value& value, size_t split) const {
     return std::ranges::any_of(values_, [&](const Value& other) {
       return other.split != SIZE_MAX && other.split > value.last_before(split) &&

@@ -29,7 +29,7 @@ class Segment {
   bool run();
   /// Bytes of the values that need no memory.
   int64_t saved_bytes() const { return saved_bytes_; }
-  /// Whether a vector holds an element of many rows instead of many elements of one row.
+  /// Returns whether a vector holds an element of many rows instead of many elements of one row.
   bool has_lanes() const { return !lane_workers_.empty(); }
 
  private:

@@ -191,7 +191,7 @@ class Planner {
     if (info.is_fixed || rows == 0) return info.unit;
     return info.unit / std::gcd(info.unit, info.elements / rows);
   }
-  /// Whether blocks of rows can be within the groups of the call's rows.
+  /// Returns whether blocks of rows can be within the groups of the call's rows.
   static bool keeps_groups(const CallInfo& info, int64_t rows, int64_t unit) {
     return info.group == 0 || info.group % (info.rows / rows * unit) == 0;
   }
@@ -213,7 +213,7 @@ class Planner {
     return common;
   }
 
-  /// Whether the operands agree with those of the segment row by row.
+  /// Returns whether the operands agree with those of the segment row by row.
   bool fits(const CallInfo& info, size_t number) const {
     const StepGroup& group = groups_[number];
     if (group.calls.size() >= kMostCalls) return false;
@@ -310,7 +310,8 @@ class Planner {
     return widest_[group] >= kWide || (threads_ > 1 && elements >= kShared);
   }
 
-  /// A topological order; among groups that may run, the one whose first call is the earliest.
+  /// Returns a topological order; among groups that may run, the one whose first call is the
+  /// earliest.
   std::vector<StepGroup> in_order() {
     std::vector<std::vector<size_t>> after(groups_.size());
     std::vector<size_t> waiting(groups_.size());

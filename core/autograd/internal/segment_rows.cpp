@@ -17,7 +17,7 @@ bool broadcasts(const Tensor& x, const Shape& to) {
   return true;
 }
 
-/// An operand of a flat elementwise call.
+/// Returns an operand of a flat elementwise call.
 RowOperand flat_operand(const Tensor& x, const Shape& result) {
   const int64_t count = numel(result);
   if (x.is_contiguous() && x.numel() == count)

@@ -49,7 +49,7 @@ struct CallRows {
 /// Returns the result of an elementwise call.
 Tensor result_of(RecordedCall& call);
 
-/// Whether the call draws random numbers.
+/// Returns whether the call draws random numbers.
 bool has_draws(RecordedCall& call);
 
 CallRows rows_of(const StepCall& step);

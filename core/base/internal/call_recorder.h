@@ -28,7 +28,7 @@ struct CalledOp {
 
 class CallRecorder {
  public:
-  /// Whether calls are recorded at present. If not, storages are made as usual.
+  /// Returns whether calls are recorded at present. If not, storages are made as usual.
   virtual bool is_recording() const = 0;
   /// Returns false if the kernel has to run as usual.
   virtual bool on_call(std::unique_ptr<RecordedCall> call) = 0;

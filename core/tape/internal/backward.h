@@ -104,9 +104,9 @@ class BackwardPass {
   bool wants(const TapeEdge& edge) const {
     return captures_.empty() || needed_.contains(&*edge.node);
   }
-  /// Whether a rule may send the gradient of the operand of the node at the edge, so that the rule
-  /// of that node need not run. The edge must be the only owner of the node, and nothing may
-  /// observe the node.
+  /// Returns whether a rule may send the gradient of the operand of the node at the edge, so that
+  /// the rule of that node need not run. The edge must be the only owner of the node, and nothing
+  /// may observe the node.
   bool can_send_past(const TapeEdge& edge) const;
   /// Implementation of Needs::front() for the edge.
   const SavedValue* front(const TapeEdge& edge, Activation& activation) const;

@@ -20,7 +20,8 @@ class LeafObserver {
   virtual ~LeafObserver() = default;
 
   virtual std::span<const Variable> leaves() const = 0;
-  /// Whether to observe passes of this thread. If not, the pass does not search for the leaves.
+  /// Returns whether to observe passes of this thread. If not, the pass does not search for the
+  /// leaves.
   virtual bool observes_this_thread() const { return true; }
   /// Called before the first rule of a pass that reaches at least one of the leaves. reached[i]
   /// tells whether the pass has a path to leaf i. Returns whether to observe the pass.
@@ -39,7 +40,7 @@ class LeafObserver {
 /// Registers an observer until it is destroyed.
 void add_leaf_observer(const std::shared_ptr<LeafObserver>& observer);
 std::vector<std::shared_ptr<LeafObserver>> leaf_observers();
-/// Whether an observer may exist. Without an observer, a pass costs one more atomic read.
+/// Returns whether an observer may exist. Without an observer, a pass costs one more atomic read.
 bool has_leaf_observers();
 
 }  // namespace tapegrad

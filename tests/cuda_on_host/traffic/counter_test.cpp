@@ -36,7 +36,7 @@ struct Buffers {
   }
 };
 
-/// The accesses of the loads or stores of a kernel to one kind of memory.
+/// Returns the accesses of the loads or stores of a kernel to one kind of memory.
 Accesses sum(const Traffic& traffic, bool is_shared, bool is_store) {
   Accesses all;
   for (const InstructionTraffic& each : traffic.instructions)
