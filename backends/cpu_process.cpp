@@ -1,4 +1,4 @@
-// What the CPU backend sets for the whole process. Compiled once, for every level.
+// Settings of the CPU backend for the whole process. Compiled once, for every level.
 #include <cstdlib>
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// The choice of classes by their weights. All devices choose the same classes: a sum of two weights
-// does not depend on who computes it, and the tree fixes which two are added.
+// The choice of classes by their weights. All devices choose the same classes: the sum of two
+// weights is the same on every device, and the tree determines which two are added.
 #pragma once
 
 #include <cmath>

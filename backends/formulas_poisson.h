@@ -54,8 +54,9 @@ TG_HD inline double log_factorial(double k) {
          (1.0 / 12 - (1.0 / 360 - (1.0 / 1260 - z / 1680) * z) * z) / x;
 }
 
-/// A rate below 10 counts the arrivals of a Poisson process before time `rate`, whose distances are
-/// exponential. Larger rates use transformed rejection (Hoermann 1993, algorithm PTRS).
+/// Returns a Poisson-distributed number. For a rate below 10, counts the arrivals of a Poisson
+/// process before time `rate`, whose distances are exponential. For larger rates, uses transformed
+/// rejection (Hoermann 1993, algorithm PTRS).
 TG_HD inline double poisson(double rate, ElementStream stream) {
   if (rate < 10) {
     double count = 0;

@@ -55,7 +55,7 @@ int list(const std::vector<Network>& networks) {
   return 0;
 }
 
-/// Keeps the network of the last line, so that further lines with its name go on with it.
+/// Keeps the network of the last line, so that further lines with the same name continue with it.
 int serve(const std::vector<Network>& networks) {
   std::string line, current;
   std::optional<TimedStep> step;

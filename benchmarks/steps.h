@@ -37,7 +37,7 @@ Step training(Model model, Loss loss, double lr = 1e-3) {
   };
 }
 
-/// The main function of such a program:
+/// Main function of such a program:
 ///   program                              lists the networks
 ///   program [--steps=N] [--profile] [--explain] NAME...
 ///   program --serve                      reads lines "NAME STEPS", answers with the milliseconds

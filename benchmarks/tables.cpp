@@ -158,8 +158,8 @@ struct Contender {
   Curve seconds;
 };
 
-/// Writes a table and a plot of times by size, and the size from which on another contender is
-/// faster than the first.
+/// Writes a table and a plot of times by size, and the size from which another contender is faster
+/// than the first.
 void crossover(Document& doc, const std::string& folder, const std::string& plot,
                const std::string& of, const std::vector<int64_t>& sizes,
                const std::vector<Contender>& contenders, double calls = 1) {

@@ -238,7 +238,7 @@ DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions opt
       *each = each->to(options.device.value_or(default_device()));
 }
 
-/// An order that a thread of its own computes.
+/// An order that a separate thread computes.
 struct DeviceLoader::NextOrder {
   using Order = std::future<std::vector<int64_t>>;
 

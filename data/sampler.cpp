@@ -73,7 +73,7 @@ std::vector<int64_t> RandomSampler::indices(uint64_t epoch) const {
     return order;
   }
   if (size() == 0) return {};
-  // No example has the index -1, so the stream is none of those of the examples.
+  // No example has the index -1, so the stream differs from the streams of all examples.
   RandomGenerator generator = SampleRandom{options_.seed, epoch}.at(-1);
   return randint(0, examples_, {size()}, {}, generator).to_vector<int64_t>();
 }

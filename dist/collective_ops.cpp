@@ -5,7 +5,8 @@
 namespace tapegrad::dist {
 namespace {
 
-/// Sums over the ranks in the passes where `forward_sums` and `backward_sums` say so; else copies.
+/// Sums over the ranks in the forward pass if `forward_sums` and in the backward pass if
+/// `backward_sums`; otherwise copies.
 struct RankSum {
   static constexpr std::string_view kName = "all_reduce";
   Communicator world;

@@ -16,7 +16,7 @@
 namespace tapegrad::dist {
 namespace {
 
-/// FNV-1a of what the text, which may be cut, does not say for certain.
+/// FNV-1a of the properties that the text, which may be cut, does not determine.
 uint64_t signature_of(const std::string& text, uint64_t options) {
   uint64_t sum = 0xcbf29ce484222325 ^ options;
   for (const char c : text) sum = (sum ^ uint8_t(c)) * 0x100000001b3;

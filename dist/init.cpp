@@ -24,15 +24,15 @@ namespace fs = std::filesystem;
 
 constexpr const char* kModule = "libtapegrad_mpi.so";
 
-/// Variables by which launchers tell a process how many there are.
+/// Variables in which launchers set the number of processes.
 constexpr const char* kSizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS",
                                   "SLURM_NTASKS"};
 
-/// The same for the number of a process on its host.
+/// Variables in which launchers set the number of a process on its host.
 constexpr const char* kLocalRanks[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                        "SLURM_LOCALID", "LOCAL_RANK"};
 
-/// Number of processes that a launcher started, and the variable that says so.
+/// Number of processes that a launcher started, and the variable that contains it.
 struct Launch {
   int size = 1;
   const char* variable = "";
@@ -62,8 +62,8 @@ int number_in(const char* variable) {
   return value;
 }
 
-/// What PyTorch's variables say. Without MASTER_ADDR or MASTER_PORT they count only if no launcher
-/// of MPI is there.
+/// Values of PyTorch's variables. Without MASTER_ADDR or MASTER_PORT they are used only if there is
+/// no MPI launcher.
 std::optional<Rendezvous> rendezvous_of_variables(const Launch& launch) {
   if (std::getenv("RANK") == nullptr || std::getenv("WORLD_SIZE") == nullptr) return {};
   for (const char* variable : {"MASTER_ADDR", "MASTER_PORT"}) {
@@ -143,7 +143,7 @@ std::unique_ptr<Engine> make_mpi_engine(const Launch& launch) {
 struct Process {
   std::mutex mutex;
   std::weak_ptr<Connection> connection;
-  Connection* open = nullptr;  // the same, also after its last owner
+  Connection* open = nullptr;  // remains valid after the last owner was destroyed
   bool is_initialized = false;
   std::shared_ptr<Connection> kept;  // by init_process_group()
 };
@@ -174,7 +174,7 @@ std::terminate_handler before = nullptr;
   std::abort();
 }
 
-/// At exit: other ranks would wait for this one.
+/// Called at exit, because other ranks would wait for this one.
 void end_at_exit() {
   if (process().kept) return process().kept->leave();
   Connection* connection = process().open;

@@ -1,6 +1,6 @@
-// What the examples do with their command line: flags outside of their range, unknown words and a
-// folder that cannot be written are refused before anything runs, and output that was lost is an
-// error.
+// Command line handling of the examples: flags outside of their range, unknown words and a folder
+// that cannot be written are rejected before anything runs, and output that could not be written is
+// an error.
 #pragma once
 
 #include <cstdlib>
@@ -88,7 +88,7 @@ inline void resume_run(tapegrad::TrainingState& state, const std::string& file, 
   if (resume && state.resume(file)) std::cout << file << ": the run continues\n";
 }
 
-/// The main function of an example. An error is printed once, with the rank if there are several.
+/// Main function of an example. An error is printed once, with the rank if there are several.
 template <typename Run>
 int run_example(const char* name, const char* usage, int argc, char** argv, Run run) {
   absl::SetProgramUsageMessage(usage);

@@ -1,5 +1,5 @@
-// Images for the examples: those of a folder or file that is given, else the first of the data sets
-// that Debian packages, else digits that are drawn.
+// Images for the examples: those of the given folder or file, else the first available of Debian's
+// data sets, else synthetic digits.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@ namespace examples {
 
 struct Images {
   tapegrad::Mnist data;
-  std::string source;  // where the images are from
+  std::string source;  // source of the images
 };
 
 /// Images [N, 1, 28, 28] in ten classes. See kDataHelp for `path`.

@@ -56,7 +56,7 @@ Shape with_kernel(Shape shape, Size kernel_size) {
   return shape;
 }
 
-/// Resolves the padding "same" or "valid". The name is then one of ours, or none.
+/// Resolves the padding "same" or "valid" to numbers. The name "same" is kept.
 template <typename Size>
 ConvOptions<Size> resolved(std::string_view layer, ConvOptions<Size> o) {
   if (!o.padding.name) return o;

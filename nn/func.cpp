@@ -11,7 +11,7 @@ namespace tapegrad::func::detail {
 namespace {
 
 /// An argument has a history if the functions are nested: leaf() then returned another handle to
-/// it, and not a leaf.
+/// the argument, and not a leaf.
 bool has_history(const Variable& x) { return x.defined() && x.requires_grad() && !x.is_leaf(); }
 
 std::vector<Variable> values(const VariableMap& xs) {

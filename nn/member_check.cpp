@@ -82,7 +82,7 @@ void MemberCheck::check_modules(const Module& root) {
   const auto is_known = [&](const Variable& x) {
     return std::ranges::any_of(named.variables, [&](const Variable& y) { return x.is_same(y); });
   };
-  /// Whether it matters that the module has no name.
+  /// Returns whether members() does not name the module although it must.
   const auto is_missed = [&](const Module* module) {
     if (is_named(module)) return false;
     Named inside;

@@ -1,4 +1,4 @@
-// What happens around a module's forward: its name in the model, and its hooks.
+// The work around a module's forward(): the module's name in the model, and its hooks.
 #include <mutex>
 #include <set>
 
@@ -133,7 +133,7 @@ HookHandle Module::register_full_backward_hook(BackwardHook hook) {
 namespace {
 
 /// Identity of a list of variables: one node through which all their gradients pass together.
-/// Variables that are not wanted get no history.
+/// Variables that need no gradient get no history.
 struct Pass {
   static constexpr std::string_view kName = "pass";
   static constexpr size_t kRequired = 0;

@@ -20,7 +20,7 @@
 
 namespace tapegrad::nn::detail {
 
-/// Returns the handle alone: what is assigned is computed, not a parameter.
+/// Returns only the handle of the weight: the assigned value is computed and not a parameter.
 static Variable& weight_of(Weighted& layer) { return layer.weight; }
 
 void WeightParts::check(const Weighted& layer, std::string_view function, std::string_view name,

@@ -1,5 +1,5 @@
-// Convolutions of signals and volumes (ops/conv.h). A signal is an image of height 1. A volume has
-// kernels of its own (ops/internal/conv_volume.h) or becomes images: the slices that a window
+// Convolutions of signals and volumes (ops/conv.h). A signal is an image of height 1. A volume is
+// computed by separate kernels (ops/internal/conv_volume.h) or as images: the slices that a window
 // covers are channels of an image.
 #include <algorithm>
 #include <string>

@@ -196,7 +196,7 @@ Variable means_of(const Variable& sums, const std::vector<int64_t>& bounds) {
                        {.dtype = sums.dtype(), .device = sums.device()});
 }
 
-/// The kernels' way: reads each row of the weight once.
+/// Computes the result with kernels that read each row of the weight once.
 Variable bags_in_one_pass(const Variable& indices, const Variable& weight,
                           std::vector<int64_t> bounds, const EmbeddingBagOptions& o) {
   check_same_device(kName, weight.value(), indices.value());

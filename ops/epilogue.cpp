@@ -6,14 +6,14 @@
 namespace tapegrad {
 namespace {
 
-/// A kernel whose calls captured steps on the CPU turn into epilogues.
+/// Kernel of an activation that captured steps on the CPU turn into an epilogue.
 struct EpilogueKernel {
   const KernelTable* kernel;
   Activation activation;
 };
 
 // The tanh GELU has no row: no kernel of the CPU computes it in the same pass as the layer, so a
-// call of its own, which may join a segment, is at least as fast.
+// separate call, which may join a segment, is at least as fast.
 const EpilogueKernel kEpilogueKernels[] = {{&kernels::relu, Activation::kRelu}};
 
 }  // namespace

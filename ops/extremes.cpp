@@ -113,7 +113,7 @@ ValuesIndices extreme_along(std::string_view name, const Variable& x, int dim, b
   return {both[0], both[1]};
 }
 
-/// Returns the option .dim, without which there are no indices.
+/// Returns the option .dim, which results with indices require.
 int along(std::string_view name, const AlongOptions& options, Where where) {
   const ErrorLine line(where);
   if (!options.dim)

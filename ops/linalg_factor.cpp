@@ -77,7 +77,7 @@ struct QrFactors {
     kernels::qr_form(q, scales);
     return {by_rows(q, with_matrix(x.shape(), m, width)), r};
   }
-  // For a wide A = [X Y] with X = Q U and R = [U V]: V = Q^T Y contributes to dQ first.
+  // For a wide A = [X Y] with X = Q U and R = [U V]: V = Q^T Y first contributes to dQ.
   Variable backward(std::span<const Variable> dy) const {
     const Variable q = this->q(), r = this->r();
     const int64_t rows = r.size(-2), n = r.size(-1);

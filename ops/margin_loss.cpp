@@ -1,4 +1,4 @@
-// All are composed ops.
+// Implementation of ops/margin_loss.h: all losses are composed of other ops.
 #include "ops/margin_loss.h"
 
 #include <algorithm>

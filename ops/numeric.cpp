@@ -119,7 +119,7 @@ Variable without_nan(std::string_view op, const Operand& x, const Operand& y,
   const CallLine line(x.where);
   const auto [a, b] = Pair(op, x, y);
   if (!is_float(a.dtype())) return extreme(a, b);
-  // No gradient may reach an operand that is not chosen, so NaN is replaced before.
+  // No gradient may reach an operand that is not chosen, so NaN is replaced first.
   return extreme(where(isnan(a), b, a), where(isnan(b), a, b));
 }
 

@@ -1,5 +1,5 @@
-// Pooling of signals and volumes (ops/pool.h) by that of images. A signal is an image of height 1.
-// A window of a volume is pooled within its planes first, then across planes.
+// Pooling of signals and volumes (ops/pool.h), computed by pooling of images. A signal is an image
+// of height 1. A window of a volume is pooled within its planes first, then across planes.
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/binary.h"

@@ -134,7 +134,7 @@ Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, con
   return reshape(matmul(left, right, where), joined(rows, columns), where);
 }
 
-/// addmm and the like, of which there are overloads.
+/// Type of addmm and similar ops, which are overloaded.
 using SumOp = Variable(const Variable&, const Variable&, const Variable&, AddOptions, Where);
 
 Variable addmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,

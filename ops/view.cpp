@@ -369,7 +369,7 @@ Variable unsqueeze(const Variable& x, int dim, Where where) {
   }
   return reshape(x, shape, where);
 }
-// Only a member: the function unfold() is that of images (ops/conv.h).
+// Only a member of Variable, because the function unfold() is the one for images (ops/conv.h).
 Variable VariableOps::unfold(int dim, int64_t size, int64_t step, Where where) const {
   const ErrorLine line(where);
   return apply(Unfold{dim, size, step}, where, self());

@@ -120,7 +120,7 @@ TensorMap Scheduler::state_dict() const {
   TensorMap state{{"step", Tensor::full({}, steps_, i64)},
                   {"base_lrs", Tensor::from<double>(bases_, groups)},
                   {"lrs", Tensor::from<double>(rates, groups)}};
-  // The rates differ only beside a scheduler that was constructed before this one.
+  // The rates differ only if another scheduler was constructed before this one.
   if (initials_ != bases_) state["initial_lrs"] = Tensor::from<double>(initials_, groups);
   return state;
 }

@@ -34,14 +34,14 @@ const std::map<std::string, Names> kAllowed = {
     {"train", {"core", "ops", "nn", "optim", "data", "io", "dist", "train"}},
     {"tools", {"tools"}}};  // and the public headers, <tapegrad/...>
 
-/// The wings of core, lowest first. A wing may include itself and lower wings. core/cuda.h may
-/// include all wings.
+/// The folders of core, lowest first. A folder may include itself and lower folders. core/cuda.h
+/// may include all of them.
 const std::vector<std::string> kWings = {"base", "dispatch", "tape", "autograd", "inspect"};
 
 /// Number of units of the tape that include each other: node, variable, view, op, backward ...
 constexpr size_t kTapeUnits = 8;
 
-/// The permitted includes of a higher wing; docs/architecture.md gives the reasons.
+/// The permitted includes of a higher folder; docs/architecture.md gives the reasons.
 const std::set<std::pair<std::string, std::string>> kUpward = {
     {"core/base/allocator.cpp", "core/dispatch/internal/backends.h"},
     {"core/inspect/moment.cpp", "core/cuda.h"}};

@@ -1,4 +1,4 @@
-// Calls of the ops in the case table: what the generic tests share.
+// Calls of the ops in the case table, for all generic tests.
 #pragma once
 
 #include <string_view>

@@ -270,7 +270,7 @@ bool has_two_rules(const Variables& ys) {
   return false;
 }
 
-/// The rule that runs when the pass is recorded gives what the one by kernels gives.
+/// The rule that runs when the pass is recorded has the same result as the rule by kernels.
 void test_rules(const Case& c) {
   if (c.traits().max_order < 2) return;  // recorded, the pass is an error
   const auto& dtypes = c.row().dtypes;

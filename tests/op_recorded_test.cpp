@@ -1,5 +1,5 @@
-// Captured steps have the results of the function: each case is recorded with some operands and
-// repeated with others.
+// Captured steps have the same results as the function: each case is recorded with some operands
+// and repeated with others.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -68,7 +68,7 @@ double noise_norm(const std::vector<Item>& items, size_t index) {
   return std::max(0.01 * largest, 1e-300);
 }
 
-/// Ops that change no value, which one of two devices or dtypes may need and the other not.
+/// Ops that change no value, which may be needed on only one of two devices or dtypes.
 bool is_conversion(const std::string& op) {
   return std::set<std::string>{"to", "cast", "clone", "contiguous"}.contains(op);
 }
@@ -94,8 +94,8 @@ bool is_within(const std::string& inner, const std::string& outer) {
   return path.starts_with(outer) && (path.size() == outer.size() || path[outer.size()] == '.');
 }
 
-/// Pairs the output of each module call in `modules` with the last op of the call in `ops` that has
-/// a result of its shape.
+/// Matches the output of each module call in `modules` with the last op of the call in `ops` that
+/// has a result of the same shape.
 void pair_modules(const Ledger& ops, const Ledger& modules, std::vector<Item>& a,
                   std::vector<Item>& b) {
   std::map<std::string, size_t> next;  // where to look for the next call, by module

@@ -102,7 +102,7 @@ class Fit {
       "gradients are accumulated, sharded, or read by a callback, or the batches have fields of "
       "their own";
 
-  /// A DataParallel knows its ranks.
+  /// Returns the options with the ranks of the model, if the model is a DataParallel.
   static FitOptions with_ranks_of(const nn::Module& model, FitOptions options) {
     if (const auto* net = dynamic_cast<const dist::DataParallel*>(&model))
       options.world = net->world();
@@ -133,7 +133,8 @@ class Fit {
     return options_.accumulate == 1 && !has(&Callback::after_backward) && sharded_ == nullptr &&
            !options_.batch;
   }
-  /// A captured backward pass does not send; the gradients are sent before a captured update.
+  /// Returns whether gradients are sent between the backward pass and the update, because a
+  /// captured backward pass cannot send.
   bool sends_later() const {
     return options_.graph && can_be_graphed() && options_.world.size() > 1;
   }
@@ -202,7 +203,7 @@ class Fit {
     return all;
   }
 
-  /// Finds out where the current batch lies in its group of accumulated batches.
+  /// Computes the position of the current batch in its group of accumulated batches.
   void place_in_group() {
     const int64_t batches = run_.data.size(), k = options_.accumulate;
     const int64_t first = (run_.batch - 1) / k * k, end = std::min(first + k, batches);
@@ -361,7 +362,7 @@ class Fit {
     return "";
   }
 
-  /// Why this rank wants the run to end: 0 if it does not, 1 for a reason, 1 + the number of a
+  /// Returns 0 to continue, 1 if this rank has a reason to end the run, or 1 + the number of a
   /// signal.
   int64_t wish() const {
     const int signal = interrupt_ ? interrupt_->signal() : 0;
@@ -374,9 +375,9 @@ class Fit {
     return wish_of_ranks > 1 ? int(wish_of_ranks - 1) : 0;
   }
 
-  /// After an update: writes the checkpoint if it is time, and says whether the epoch ends here.
-  /// The wishes of several ranks came with the gradients, so a reason that a rank has found since
-  /// counts after the next update.
+  /// Called after an update: writes the checkpoint if it is due, and returns whether the epoch ends
+  /// here. Requests of other ranks to stop were sent with the gradients, so a reason that a rank
+  /// has found since then takes effect after the next update.
   bool has_to_stop() {
     const int64_t wishes = parallel_ ? parallel_->heard() : wish();
     const int signal = follow(wishes);
@@ -481,7 +482,7 @@ class Fit {
   Place place_{*this};
   std::shared_ptr<void> item_;  // the current batch of a loader of any fields
   Variable target_;             // of this batch
-  /// What the live line shows next.
+  /// Next values of the live line.
   struct Shown {
     Moment moment;
     PassSums sums;

@@ -110,8 +110,8 @@ struct Shapes {
       reason = "a tensor, a gradient or a setting that the step reads is another one in every call";
     replays = 0;
   }
-  /// After a call of the function with the fixed inputs. One that writes to an input is not
-  /// recorded, because the caller's tensor would not change.
+  /// Called after a call of the function with the fixed inputs. A function that writes to an input
+  /// is not recorded, because the caller's tensor would not change.
   void give_back(GraphedStep::Inputs given) {
     for (size_t i = 0; i < given.size(); ++i)
       if (inputs[i].give_back(given[i]))

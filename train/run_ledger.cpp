@@ -69,7 +69,7 @@ void RunLedger::Impl::add(LedgerPass pass, std::string_view op, const std::strin
 
 void RunLedger::Impl::on_result(std::string_view op, Where where, const Tensor& y) {
   if (!y) return;
-  // An op that is not recorded has the line of its module's call.
+  // An op that is not recorded is attributed to the line of its module's call.
   if (where.line() == 0 && detail::context.scope != nullptr) where = nn::ModuleCall::line();
   add(LedgerPass::kForward, op, detail::context.scope, where, y);
 }

@@ -90,7 +90,8 @@ Protobuf histogram_of(const std::vector<double>& values) {
   if (count == 0) low = high = 0;
   std::string used_limits, used_counts;
   for (size_t i = 0; i < counts.size(); ++i)
-    // A bucket begins where the one before it ends, so an empty one stays in front of a full one.
+    // A bucket begins where the previous one ends, so an empty bucket is kept before a nonempty
+    // one.
     if (counts[i] > 0 || (i + 1 < counts.size() && counts[i + 1] > 0)) {
       used_limits += raw(limits[i]);
       used_counts += raw(counts[i]);

@@ -24,7 +24,8 @@ uint64_t integer_at(const TensorMap& state, const char* name) {
   return uint64_t(found->second.number().to<int64_t>());
 }
 
-/// A file of another loader would continue with other batches. Files of version 0.1 do not say.
+/// The file of another loader would continue with other batches. Files of version 0.1 do not record
+/// the loader.
 void require_same(const TensorMap& state, const char* name, uint64_t here) {
   if (!state.contains(name)) return;
   const uint64_t there = integer_at(state, name);
@@ -41,8 +42,7 @@ constexpr const char* kChecksum = "checksum";
 constexpr const char* kFormat = "format";
 constexpr int64_t kNewestFormat = 2;  // 2: some tensors are in files of their own
 
-/// FNV-1a of the names, types, shapes and bytes: a file that changed on disk is not taken for one
-/// that was saved.
+/// FNV-1a of the names, types, shapes and bytes, to detect a file that changed on disk.
 uint64_t checksum(const TensorMap& tensors) {
   uint64_t sum = 0xcbf29ce484222325;
   const auto add = [&](const void* data, size_t count) {
@@ -208,7 +208,7 @@ void TrainingState::load(const std::string& path) {
 bool TrainingState::resume(const std::string& path) {
   std::error_code error;
   const bool exists = std::filesystem::exists(path, error);
-  if (exists || error) load(path);  // which explains an error
+  if (exists || error) load(path);  // for a better error message
   return exists;
 }
 

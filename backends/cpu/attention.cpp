@@ -49,7 +49,7 @@ class Scores {
   Scores(const Tensor& mask, bool causal, double scale)
       : mask_(mask), causal_(causal), scale_(T(scale)) {}
 
-  /// The keys that the queries before `end` may see are below the returned key.
+  /// Returns the end of the range of keys that the queries before `end` may see.
   int64_t last_key(int64_t end, int64_t keys) const { return causal_ ? std::min(end, keys) : keys; }
 
   /// scores [rows, keys] of matrix `head` of the batch, starting at query i and key j.
@@ -136,7 +136,7 @@ class Dropout {
   int64_t queries_, keys_;
 };
 
-/// Starting threads takes longer than the attention of fewer shares.
+/// With fewer shares, starting threads takes longer than the attention.
 constexpr int64_t kFewestForThreads = 1 << 12;
 
 /// Calls run(i, workspace) for i in [0, count), each with a workspace of `values` elements. Uses

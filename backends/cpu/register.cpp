@@ -16,8 +16,8 @@ void register_complex();        // defined in complex.cpp
 
 namespace {
 
-/// The threads of OpenMP do not come along in a fork: the child would wait for them for ever. It
-/// goes on with the thread that it has; values are the same for any number of threads.
+/// A forked child does not have the threads of OpenMP and would wait for them for ever. The child
+/// therefore uses one thread; values are the same for any number of threads.
 void work_alone_in_children() {
   [[maybe_unused]] static const int registered =
       pthread_atfork(nullptr, nullptr, [] { omp_set_num_threads(1); });

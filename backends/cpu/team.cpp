@@ -1,4 +1,4 @@
-// What captured steps (core/autograd/internal/segment.h) need to know about the CPU.
+// Functions that captured steps (core/autograd/internal/segment.h) need from the CPU backend.
 #include <omp.h>
 
 #include "backends/cpu/fast/linear_lanes.h"

@@ -76,8 +76,8 @@ struct Smaller {
   __device__ int64_t operator()(int64_t a, int64_t b) const { return a < b ? a : b; }
 };
 
-/// What is wrong with the weights of a row, and a number that belongs to it: the class of a weight
-/// that is negative or not finite, or the number of positive weights.
+/// Verdict on the weights of a row, with a number: the class of a weight that is negative or not
+/// finite, or the number of positive weights.
 enum Fault : int64_t { kNone, kWeight, kSum, kTooFew };
 __device__ inline int64_t verdict_of(Fault fault, int64_t number) { return number * 4 + fault; }
 

@@ -1,5 +1,5 @@
-// benchmarks/epoch.cpp with libtorch: the same net, batches, optimizer and files. The images stay
-// in one tensor, from which batches are gathered by index.
+// Version of benchmarks/epoch.cpp for libtorch, with the same net, batches, optimizer and files.
+// The images stay in one tensor, from which batches are gathered by index.
 //
 //   torch_epoch [directory of the data]
 #include <zlib.h>

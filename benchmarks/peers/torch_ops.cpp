@@ -1,4 +1,4 @@
-// benchmarks/ops.cpp with libtorch.
+// Version of benchmarks/ops.cpp for libtorch.
 #include <torch/torch.h>
 
 #include "benchmarks/measure.h"

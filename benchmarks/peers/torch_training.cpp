@@ -1,4 +1,4 @@
-// benchmarks/training.cpp with libtorch: the same models, batches and optimizers.
+// Version of benchmarks/training.cpp for libtorch, with the same models, batches and optimizers.
 //
 //   torch_training                     all workloads
 //   torch_training --steps=100 gpt     more steps of one workload

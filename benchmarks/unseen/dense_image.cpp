@@ -203,7 +203,7 @@ struct TimedBlock : nn::Model<TimedBlock> {
     return h + (same ? x : skip(x));
   }
 };
-/// The noise in an image, by a U-Net that is told the time.
+/// Predicts the noise in an image by a U-Net with the time as input.
 struct Diffusion : nn::Model<Diffusion> {
   nn::Conv2d in{3, 64, 3, {.padding = 1}}, out{64, 3, 3, {.padding = 1}};
   nn::Conv2d down{64, 64, 3, {.stride = 2, .padding = 1}};

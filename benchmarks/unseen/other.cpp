@@ -263,7 +263,7 @@ Step spiking() {
   return training<optim::Adam>(Spiking(), [=](auto& net) { return cross_entropy(net(x), y); });
 }
 
-/// Each image nearer to the farthest of its class than to the nearest of another.
+/// Triplet loss with the farthest image of the same class and the nearest of another class.
 struct Metric : nn::Model<Metric> {
   nn::Linear hidden{128, 256}, out{256, 64};
   void members(nn::Members& m) override { m("hidden", hidden)("out", out); }

@@ -295,7 +295,7 @@ Step mamba() {
   return training<optim::AdamW>(Mamba(), [=](auto& net) { return mse_loss(net(x), y); });
 }
 
-/// A GRU that reads, and one that writes what it attends to.
+/// A GRU encoder, and a GRU decoder with attention.
 struct Translator : nn::Model<Translator> {
   nn::Embedding source{2000, 64}, target{2000, 64};
   nn::GRU encoder{{.input_size = 64, .hidden_size = 128, .batch_first = true}};
@@ -327,7 +327,7 @@ Step translator() {
       Translator(), [=](auto& net) { return cross_entropy(net(x, y).flatten(0, 1), z.flatten()); });
 }
 
-/// Convolution, LSTM in both directions, and the loss of all alignments.
+/// Convolution, bidirectional LSTM and CTC loss.
 struct Speech : nn::Model<Speech> {
   nn::Conv1d conv{40, 128, 5, {.stride = 2, .padding = 2}};
   nn::LSTM lstm{

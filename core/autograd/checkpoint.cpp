@@ -32,7 +32,8 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     }
   }
 
-  /// Between the two, this thread's ops save here and its draws are noted or answered here.
+  /// Between start and end, ops of this thread save their tensors here, and draws are recorded or
+  /// repeated here.
   void enter() {
     store_.emplace(this);
     observer_.emplace(this);
@@ -63,7 +64,7 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
   }
 
   const Tensor& value(uint32_t number) override {
-    // A backward pass that the function itself makes, as it runs again, has its values there.
+    // A backward pass that the function makes when it runs again finds its values there.
     if (running_.load(std::memory_order_relaxed) == std::this_thread::get_id())
       return checked(number);
     const std::lock_guard lock(mutex_);
@@ -116,7 +117,7 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     uint32_t version;
   };
 
-  /// Ends a run again at the place that the first run has come to.
+  /// Ends a repeated run at the place that the first run has reached.
   struct ReachedFirstRun {};
 
   const Tensor& checked(uint32_t number) const {
@@ -182,7 +183,7 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
   std::mutex mutex_;           // two backward passes may need the values at once
   std::deque<Tensor> values_;  // references stay valid while more are kept
   size_t next_draw_ = 0, next_op_ = 0, next_read_ = 0;
-  bool is_first_run_ = true;  // a pass inside of it runs the function again up to that place
+  bool is_first_run_ = true;  // a pass within the run repeats the function up to that place
   bool again_ = false;
   std::atomic<std::thread::id> running_{};  // the thread that runs the function again
 };

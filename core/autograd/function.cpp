@@ -52,9 +52,9 @@ void FunctionCall::add(const Variable& argument) {
 
 namespace {
 
-/// What backward returned, as the gradient of a value of this type: summed over the dimensions
-/// along which the value was broadcast, and in the value's dtype. Returns any other gradient as it
-/// is.
+/// Returns a gradient that backward returned, converted to a value of this type: summed over the
+/// dimensions along which the value was broadcast, and in the value's dtype. Returns any other
+/// gradient unchanged.
 Variable fit_gradient(const Variable& gradient, const ValueType& value) {
   if (!gradient.defined() || !is_float(gradient.dtype())) return gradient;
   Variable fitted = gradient;
@@ -109,7 +109,7 @@ struct FunctionCall::Op {
 };
 
 std::vector<Variable> FunctionCall::record(const std::vector<Variable>& results, Where where) {
-  // The history of a result of an op would not have the write. A leaf has no history.
+  // The history of a result of an op would not contain the write. A leaf has no history.
   for (size_t i = 0; i < inputs_.size() && is_recording(); ++i)
     if (inputs_[i].requires_grad() && !inputs_[i].is_leaf() &&
         inputs_[i].value().storage().version() != versions_[i])

@@ -52,7 +52,8 @@ Variables complete(std::string_view op, const Variables& v, const Variables& lik
   return completed;
 }
 
-/// Gradients with respect to xs of the sum of <seeds, ys>; zeros for an x that no y depends on.
+/// Returns the gradients with respect to xs of the sum of <seeds, ys>; zeros for an x that no y
+/// depends on.
 Variables gradients(std::string_view op, const Variables& ys, const Variables& seeds,
                     const Variables& xs, GradOptions options, bool strict) {
   Variables roots, root_seeds, result(xs.size());

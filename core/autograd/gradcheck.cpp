@@ -63,7 +63,8 @@ std::vector<double> flat_values(const std::vector<Variable>& outputs) {
   return values;
 }
 
-/// Gradients with respect to xs of the sum of <seeds, ys>; zeros for an x that no y depends on.
+/// Returns the gradients with respect to xs of the sum of <seeds, ys>; zeros for an x that no y
+/// depends on.
 std::vector<Variable> gradients(const std::vector<Variable>& ys, const std::vector<Variable>& seeds,
                                 const std::vector<Variable>& xs, GradOptions options) {
   std::vector<Variable> roots, root_seeds, result(xs.size());
@@ -154,7 +155,7 @@ Names numbered(std::string_view what) {
   return [what = std::string(what)](size_t i) { return what + ' ' + std::to_string(i); };
 }
 
-/// Fixed values in [-1.1, 1.1], none near 0.
+/// Returns fixed values in [-1.1, 1.1], none near 0.
 Variable some_seed(const Variable& y, double phase) {
   std::vector<double> values(static_cast<size_t>(y.numel()));
   for (double& value : values) {

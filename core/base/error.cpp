@@ -29,8 +29,9 @@ bool is_of_user(Where where) {
   return where.line() != 0 && std::strncmp(where.file_name(), kPrefix.data(), kPrefix.size()) != 0;
 }
 
-/// Returns whether an error shows the line: one of the user that is neither in a public header of
-/// the library nor in one of the standard library, through which a std::function calls a module.
+/// Returns whether an error shows the line: a line of the user's program that is neither in a
+/// public header of the library nor in a header of the standard library, through which a
+/// std::function calls a module.
 static bool is_shown(Where where) {
   const auto is_in = [&](const char* part) {
     return std::strstr(where.file_name(), part) != nullptr;

@@ -50,8 +50,8 @@ void RandomGenerator::set_state(RandomState state) {
       const RandomState now = this->state();
       return now.seed == state.seed && now.offset == state.offset;
     };
-    // Setting the state that the generator has changes nothing, as long as a step begins there.
-    // Only the default generator is sure to exist when a later step asks.
+    // Setting the generator to its current state has no effect, as long as a step begins with this
+    // state. Only the default generator certainly exists when a later step checks this.
     if (this == &default_generator() && is_here())
       step->on_setting(is_here);
     else

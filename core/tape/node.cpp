@@ -82,7 +82,8 @@ void require_function(const Hook& hook) {
   if (!hook) fail<ArgumentError>("register_hook: the hook is an empty function");
 }
 
-/// Tells a captured step that a hook is registered. A leaf outlives the step, other nodes do not.
+/// Notifies a captured step that a hook is registered. A leaf outlives the step; other nodes do
+/// not.
 void note_hook(const TapeNode& node) {
   if (node.is_leaf()) StepObserver::tell_host_change("registers a hook of a leaf");
 }

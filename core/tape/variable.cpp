@@ -39,7 +39,7 @@ Number Variable::number(Where where) const {
 }
 double Variable::item(Where where) const { return number(where).real(); }
 
-/// Tells a captured step that the host is given the address of the values.
+/// Notifies a captured step that the host gets the address of the values.
 static void note_read(const Tensor& x, const char* function) {
   if (StepObserver* step = StepObserver::current()) [[unlikely]]
     step->on_read(x, function);
@@ -163,8 +163,8 @@ static void keep_gradients(const TapeEdge& edge, std::shared_ptr<Variable> kept)
       });
 }
 
-/// After a write: the gradient that retain_grad() keeps is that of the new value. The hook of the
-/// old node keeps its sum, which nothing reads.
+/// Updates the hook of retain_grad() after a write: the gradient is then that of the new value. The
+/// hook of the old node keeps its sum, which is never read.
 static void retain_again(const TapeEdge& edge, std::shared_ptr<Variable>& retained) {
   if (!retained || !edge || edge.node->is_leaf()) return;
   retained = std::make_shared<Variable>(*retained);

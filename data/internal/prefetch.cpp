@@ -28,7 +28,7 @@ void check_workers(const char* loader, const DataLoaderOptions& options) {
 /// Workers claim the numbers first, first + 1, ... in order, and put batch `number` into slot
 /// number % capacity. The consumer takes the slots in order. A worker waits before it claims a
 /// number whose slot still belongs to an older batch. The oldest unread batch is therefore always
-/// ready or being read, so a deadlock is impossible.
+/// available or being read, so a deadlock is impossible.
 class Prefetch::Workers final {
  public:
   Workers(Read read, int64_t first, int64_t end, int workers, int prefetch_factor);

@@ -75,7 +75,7 @@ class Connection::Wait final : public Waiting {
       throw TimeoutError(
           absl::StrCat(describe(), " has waited for ", waited, " s: ", who_is_here()));
     if (waited > kNoteAfter && !has_note_ && connection_.ends_processes_) leave_note();
-    // The ranks are here when the data moves, so it pays to look often.
+    // All ranks have arrived when the data moves, so frequent polling pays off.
     if (is_moving)
       sched_yield();
     else
@@ -308,7 +308,7 @@ void Connection::compare(const RankGroup& group, const Header& own,
   throw MismatchError(text);
 }
 
-/// On the communication thread. MPI itself may hang in an abort.
+/// Runs on the communication thread. MPI itself may hang in an abort.
 void Connection::abort_now() {
   std::thread([] {
     sleep_seconds(3);

@@ -23,7 +23,7 @@ Tensor row(const Tensor& x, int64_t first, int64_t count) {
 
 void copy(const Tensor& from, Tensor to) { kernels::copy(from, to); }
 
-/// sum = sum + x, or what the op says.
+/// sum = sum + x, or the result of another op.
 void combine(ReduceOp op, const Tensor& x, Tensor& sum) {
   const Variable a(sum), b(x);
   switch (op) {

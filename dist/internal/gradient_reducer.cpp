@@ -17,7 +17,7 @@
 namespace tapegrad::dist {
 namespace {
 
-/// Buckets that are on their way at the same time, with shard_gradients.
+/// Number of buckets sent at the same time, with shard_gradients.
 constexpr size_t kInFlight = 2;
 
 }  // namespace
@@ -111,7 +111,7 @@ std::string GradientReducer::name_of(size_t bucket) const {
   std::string name =
       absl::StrCat("gradients ", bucket + 1, "/", buckets_.size(), ": ", names_[leaves.front()]);
   if (leaves.size() > 1) absl::StrAppend(&name, " ... ", names_[leaves.back()]);
-  // Ranks that have frozen different parameters between these two would mix gradients.
+  // If ranks froze different parameters in between, their gradients would be mixed up.
   std::string frozen;
   int64_t count = 0;
   for (size_t i = leaves.back(); i < leaves.front(); ++i) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kBytes = 1;  // ncclUint8
 
-/// What the ranks tell each other before NCCL starts.
+/// Data that the ranks exchange before NCCL starts.
 struct Greeting {
   char gpu[248] = {};  // host and number of the GPU on this host
   int64_t has_nccl = 0;

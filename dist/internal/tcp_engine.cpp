@@ -13,10 +13,10 @@
 namespace tapegrad::dist {
 namespace {
 
-constexpr double kHelloSeconds = 5;  // in which whoever connects must say who it is
-constexpr double kGraceSeconds = 2;  // in which rank 0 tells the others that time is over
+constexpr double kHelloSeconds = 5;  // within which a new connection must identify itself
+constexpr double kGraceSeconds = 2;  // within which rank 0 reports the timeout to the others
 
-/// What a rank says to rank 0.
+/// Message of a rank to rank 0.
 struct Hello {
   char magic[8] = {'t', 'a', 'p', 'e', 'd', 'i', 's', 't'};
   int32_t version = kEngineVersion;
@@ -26,13 +26,13 @@ struct Hello {
   bool is_ours() const { return std::memcmp(magic, Hello().magic, sizeof magic) == 0; }
 };
 
-/// What a rank other than 0 says to a lower one.
+/// Message of a rank other than 0 to a lower rank.
 struct Greeting {
   uint64_t run = 0;  // drawn by rank 0
   int32_t rank = 0;
 };
 
-/// What rank 0 answers: an error, or the addresses of all ranks.
+/// Answer of rank 0: an error, or the addresses of all ranks.
 enum class Answer : int32_t { kAddresses, kArgumentError, kTimeoutError };
 
 void send_answer(const Socket& to, Answer kind, const std::string& text) {
@@ -48,19 +48,20 @@ void send_answer(const Socket& to, Answer kind, const std::string& text) {
   throw ArgumentError(text);
 }
 
-/// Tells an error to all ranks that have come, and throws it.
+/// Sends an error to all connected ranks, and throws it.
 [[noreturn]] void refuse(const std::vector<Socket>& ranks, Answer kind, const std::string& text) {
   for (const Socket& rank : ranks) {
     if (!rank) continue;
     try {
       send_answer(rank, kind, text);
-    } catch (const Error&) {  // that rank has gone
+    } catch (const Error&) {  // that rank has disconnected
     }
   }
   throw_as(kind, text);
 }
 
-/// Rank 0: waits for the others. Returns a connection to each, and tells all where the others are.
+/// For rank 0: waits for the other ranks and sends them all addresses. Returns a connection to
+/// each.
 std::vector<Socket> introduce(const Rendezvous& place, double timeout) {
   const Deadline deadline = Deadline::in(timeout);
   const Socket door = Socket::listen(place.address, place.port);
@@ -82,7 +83,7 @@ std::vector<Socket> introduce(const Rendezvous& place, double timeout) {
     try {
       next.receive_all(&hello, sizeof hello, Deadline::in(kHelloSeconds));
     } catch (const Error&) {
-      continue;  // a stranger, or a rank that has gone
+      continue;  // an unknown peer, or a rank that has disconnected
     }
     if (!hello.is_ours()) continue;
     std::string error;
@@ -106,7 +107,7 @@ std::vector<Socket> introduce(const Rendezvous& place, double timeout) {
   return ranks;
 }
 
-/// The other ranks: each connects to all lower ones.
+/// For the other ranks: connects to all lower ranks.
 std::vector<Socket> join(const Rendezvous& place, double timeout) {
   const Deadline deadline = Deadline::in(timeout + kGraceSeconds);
   std::vector<Socket> ranks(static_cast<size_t>(place.size));
@@ -237,7 +238,7 @@ class TcpEngine final : public Engine {
     return all;
   }
 
-  /// Moves the bytes; calls arrived(r) when all of rank r have come.
+  /// Moves the bytes. Calls arrived(r) when all bytes of rank r have arrived.
   template <typename Arrived>
   void move(std::vector<Transfer>& transfers, Waiting& waiting, Arrived arrived) {
     for (bool is_open = true; is_open;) {

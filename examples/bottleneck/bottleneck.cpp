@@ -100,7 +100,7 @@ struct Way {
   const char* name;
   Pooling pooling;
 };
-/// On a GPU there is a fourth way: the slow layer on the CPU.
+/// Fourth variant, for a GPU: the slow layer on the CPU.
 std::vector<Way> ways() {
   std::vector<Way> all = {
       {"by index", pool_by_index}, {"by mask", pool_by_mask}, {"tapegrad's", pool}};

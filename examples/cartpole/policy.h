@@ -30,7 +30,7 @@ inline Variable as_input(const CartPole::State& state) {
       .to(tapegrad::default_device());
 }
 
-/// Log probabilities of what was done in an episode, one element each, with their history.
+/// Log probabilities of the actions of an episode, one element each, with their history.
 using Episode = std::vector<Variable>;
 
 /// Draws an action for the state and returns whether it is a push to the right.

@@ -93,7 +93,7 @@ struct Gpt : nn::Model<Gpt> {
   }
   /// Maps ids [batch, length] to logits [batch, length, letters].
   Variable forward(const Variable& ids) const { return run(ids, nullptr); }
-  /// The same for ids that follow those in the cache: one id, or several if the cache is empty.
+  /// Overload for ids that follow those in the cache: one id, or several if the cache is empty.
   Variable forward(const Variable& ids, Cache& cache) const {
     cache.layers.resize(blocks.size());
     return run(ids, &cache);

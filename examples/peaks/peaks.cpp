@@ -67,7 +67,7 @@ nn::Sequential make_model() {
                         {.init = glorot});
 }
 
-/// What a training run gives.
+/// Result of a training run.
 struct Trained {
   double loss;                       // of all rows, after the last step
   std::vector<double> epoch_losses;  // in each step, before its update
@@ -140,7 +140,8 @@ DeviceRun run_on(tg::Device device, const nn::Sequential& untrained, const tg::V
   return run;
 }
 
-/// Without a choice by the flag or the environment: the CPU, and a GPU if there is one.
+/// Returns the devices to use if neither the flag nor the environment selects one: the CPU, and a
+/// GPU if there is one.
 std::vector<tg::Device> devices_to_train_on() {
   const char* environment = std::getenv("TAPEGRAD_DEVICE");
   const bool is_chosen = !absl::GetFlag(FLAGS_device).empty() || (environment && *environment);

@@ -1,5 +1,5 @@
-// One network in float64, float32, bfloat16, float16 and int8: what fewer bits cost and save. See
-// README.md beside this file.
+// One network in float64, float32, bfloat16, float16 and int8: effects of fewer bits on accuracy,
+// time and memory. See README.md beside this file.
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -42,7 +42,7 @@ nn::Sequential make_net() {
       {.input_shape = {{1, 28, 28}}});
 }
 
-/// A way to train: the type of the parameters, and that of matrix products if it differs.
+/// Training mode: the type of the parameters, and that of matrix products if it differs.
 struct Mode {
   const char* name;
   tg::DType stored;

@@ -1,6 +1,6 @@
 // The cuFFT calls of the backend: the toolkit's prototypes, which check and record their arguments.
-// The kernels of the CPU compute the results from the recorded arguments. What cuFFT leaves
-// undefined is made wrong: workspaces and the operands of complex-to-real transforms are
+// The kernels of the CPU compute the results from the recorded arguments. Values that cuFFT leaves
+// undefined are overwritten: workspaces and the operands of complex-to-real transforms are
 // overwritten, and the ends of a half spectrum must be real.
 #include <cufft.h>
 

@@ -1,7 +1,7 @@
 // The cuSOLVER calls of the backend: the toolkit's prototypes, which check and record their
-// arguments. The kernels of the CPU compute the results from the recorded arguments. What cuSOLVER
-// leaves undefined is made wrong: workspaces and the other triangle of a factor are overwritten,
-// and a matrix that is not finite gets no error.
+// arguments. The kernels of the CPU compute the results from the recorded arguments. Values that
+// cuSOLVER leaves undefined are overwritten: workspaces and the other triangle of a factor are
+// overwritten, and a matrix that is not finite gets no error.
 #include <cusolverDn.h>
 
 #include <cstring>

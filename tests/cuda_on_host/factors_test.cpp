@@ -104,7 +104,7 @@ TEST(CudaFourier, TransformsWhatTheCpuTransforms) {
       }
 }
 
-/// What the call throws on a device.
+/// Returns the error that the call throws on a device.
 std::string message(Device device, const Variable& x, const std::function<void(Variable)>& f) {
   try {
     f(x.to(device));

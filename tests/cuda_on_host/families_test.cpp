@@ -1,4 +1,4 @@
-// The ops that Thrust and CUB compute: each calls one of them, and has the CPU's results.
+// Ops computed by Thrust and CUB: each calls one of these libraries, and has the CPU's results.
 #include <gtest/gtest.h>
 
 #include <functional>

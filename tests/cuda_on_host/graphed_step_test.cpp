@@ -1,4 +1,4 @@
-// GraphedStep with CUDA graphs: what differs from a step on the CPU.
+// GraphedStep with CUDA graphs: differences from a step on the CPU.
 // tests/train/graphed_step_cases.cpp has the tests for both.
 #include "train/graphed_step.h"
 

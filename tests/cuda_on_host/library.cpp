@@ -1,6 +1,6 @@
 // Replaces backends/cuda/runtime/library.cpp: returns the functions of the cuBLAS and cuBLASLt
-// stand-ins; those of the other libraries return their functions themselves. Keeps what they
-// record.
+// stand-ins; those of the other libraries return their functions themselves. Stores the recorded
+// calls.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 

@@ -1,4 +1,4 @@
-// What the stand-ins of cuSOLVER, cuFFT and the factorizations of cuBLAS record, for tests.
+// Calls recorded by the stand-ins of cuSOLVER, cuFFT and the factorizations of cuBLAS, for tests.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ void note_library_call(const std::string& call);
 /// null for nowhere.
 extern std::vector<std::string>* products;
 
-/// Sets whether cuSOLVER and cuFFT refuse to plan: they answer that they do not support a problem.
+/// Sets whether cuSOLVER and cuFFT report that they do not support a problem.
 void libraries_refuse(bool refuse);
 bool do_libraries_refuse();
 

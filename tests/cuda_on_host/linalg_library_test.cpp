@@ -139,7 +139,8 @@ TEST(CudaLinalg, Qr) {
 
 TEST(CudaLinalg, Svd) {
   for (const bool full : {false, true}) {
-    // What does not depend on the signs of vectors, and on the basis of those beyond the k-th.
+    // Compares results that depend neither on the signs of vectors nor on the basis of the vectors
+    // beyond the k-th.
     const F f = [=](const Variable& x) {
       const auto [u, s, vh] = linalg::svd(x, full);
       const int64_t k = s.size(-1);

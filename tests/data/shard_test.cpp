@@ -1,4 +1,4 @@
-// Shards: those of all ranks together are the data set.
+// Shards: the shards of all ranks together are the data set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -116,7 +116,7 @@ TEST(Shard, AllLoadersReadTheSameShard) {
     }
 }
 
-/// PyTorch's name for the same.
+/// DistributedSampler, PyTorch's name for a shard, reads the same examples.
 TEST(Shard, ADistributedSamplerIsAShard) {
   for (const int64_t n : {1, 7, 50})
     for (const bool shuffle : {false, true})

@@ -25,13 +25,13 @@ const std::vector<Check>& local_gradient_checks();
 const std::vector<Check>& model_checks();
 const std::vector<Check>& fit_checks();
 const std::vector<Check>& sharded_fit_checks();
-/// All of these.
+/// Runs all of these checks.
 std::vector<Check> all_checks();
 
 /// Trains `model` to so many epochs, from the checkpoint if there is one; compares two results.
 void fit_with_checkpoint(const Communicator& world, const std::string& path, int64_t epochs,
                          nn::Sequential& model);
-/// As fit_with_checkpoint(), with accumulation, clipping, a schedule, an average of the weights,
+/// Like fit_with_checkpoint(), with accumulation, clipping, a schedule, an average of the weights,
 /// and a sharded optimizer of the stage; 0: a whole one.
 void fit_sharded(const Communicator& world, const std::string& path, int stage, int64_t epochs,
                  nn::Sequential& model);

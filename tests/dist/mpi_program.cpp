@@ -68,8 +68,8 @@ void run_checks(const Communicator& world) {
   }
 }
 
-/// What the rank does at the step; returns the number of elements of an all_reduce. The time of the
-/// file "FILE.fault" is that of the fault.
+/// Makes the rank's fault at the step; returns the number of elements of an all_reduce. The time of
+/// the file "FILE.fault" is that of the fault.
 int64_t fail_as(const std::string& kind, const Communicator& world, const std::string& file) {
   std::ofstream(file + ".fault") << kind;
   if (kind == "kill") kill(getpid(), SIGKILL);
@@ -128,7 +128,7 @@ void train(const Communicator& world, const std::string& kind, int rank, int ste
   }
 }
 
-/// What is left after a fault must be whole.
+/// The checkpoint that remains after a fault must be complete.
 void read(const std::string& file) {
   Program program({});
   program.state.load(file);
@@ -169,7 +169,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace tapegrad::dist
 
-/// As the examples do: prints an error of the library, and leaves main().
+/// Like the examples, prints an error of the library and leaves main().
 int main(int argc, char** argv) {
   const char* uncaught = std::getenv("TAPEGRAD_UNCAUGHT");
   if (uncaught != nullptr && *uncaught != '\0') return tapegrad::dist::run(argc, argv);

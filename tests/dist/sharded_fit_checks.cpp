@@ -15,9 +15,9 @@
 namespace tapegrad::dist {
 namespace {
 
-/// A run with everything that has to know of the division: accumulation, clipping by the norm of
-/// all gradients, a schedule and an average of the weights. Stage 0: a whole optimizer; 1 and 2: a
-/// sharded one, without and with sharded gradients. Returns the average.
+/// A run with all features that depend on the division of the state: accumulation, clipping by the
+/// norm of all gradients, a schedule and an average of the weights. Stage 0: a whole optimizer; 1
+/// and 2: a sharded one, without and with sharded gradients. Returns the average.
 TensorMap fit_all(const Communicator& world, int stage, nn::Sequential& model, FitOptions options) {
   options.accumulate = 2;
   options.clip_norm = 0.5;
@@ -110,7 +110,7 @@ void sharded_fit_with_a_scaler(const Communicator& world) {
   }
 }
 
-/// By hand: scaler.step() of a whole optimizer, and step(scaler) of a sharded one.
+/// Hand-written loop: scaler.step() of a whole optimizer, and step(scaler) of a sharded one.
 void an_infinity_of_one_part_skips_the_step_of_all(const Communicator& world) {
   nn::Sequential model = net();
   ShardedOptimizer<optim::SGD> opt(model, world, optim::SGDOptions{.lr = 0.1});

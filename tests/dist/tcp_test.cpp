@@ -116,7 +116,7 @@ TEST(Tcp, WrongPlacesAreRefused) {
   EXPECT_NE(host.find("no.such.host.invalid"), host.npos) << host;
 }
 
-/// Something else that connects to the port does not disturb the ranks.
+/// An unknown peer that connects to the port does not disturb the ranks.
 TEST(Tcp, StrangersAreIgnored) {
   std::vector<Rendezvous> places = places_of({0, 1}, 2);
   std::thread stranger([&] {

@@ -1,5 +1,5 @@
-// The checks of tests/dist on ranks that are threads, and what only threads can show: errors that a
-// test can catch.
+// The checks of tests/dist on ranks that are threads, and checks that require threads: errors that
+// a test can catch.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// What users of PyTorch, libtorch, Keras and Flux type first for layers, losses and models. Each
-// expectation is one guess, written before the headers were read. nn_refused.txt has the guesses
-// that do not compile, with the line that the compiler answers.
+// Spellings that users of PyTorch, libtorch, Keras and Flux type first for layers, losses and
+// models. Each expectation is one guess, written before the headers were read. nn_refused.txt has
+// the guesses that do not compile, with the line that the compiler answers.
 #include <gtest/gtest.h>
 
 #include <sstream>

@@ -1,5 +1,5 @@
-// What users of PyTorch, libtorch, Keras and Flux type first for optimizers, schedules, data and
-// loops. Each expectation is one guess; see nn_layers_test.cpp.
+// Spellings that users of PyTorch, libtorch, Keras and Flux type first for optimizers, schedules,
+// data and loops. Each expectation is one guess; see nn_layers_test.cpp.
 #include <gtest/gtest.h>
 
 #include "core/autograd/checkpoint.h"

@@ -42,12 +42,13 @@ Jet operator+(const Jet& a, const Jet& b);
 Jet operator*(const Jet& a, const Jet& b);
 Jet operator*(double a, const Jet& b);
 
-/// An operation that the rules refuse: the library throws AutogradError.
+/// Thrown for an operation that the rules forbid; the library must throw AutogradError.
 struct Refusal : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What the model does not decide: whether a checkpoint must run again although its inputs changed.
+/// Thrown if the model cannot decide whether a checkpoint must run again although its inputs
+/// changed.
 struct Undecided {};
 
 using Sizes = std::vector<int>;
@@ -75,7 +76,7 @@ struct Node {
   bool is_leaf = false;
   bool is_freed = false;
   bool is_checkpoint = false;  // recomputes its saved values in the first pass that reads them
-  std::vector<Saved> recomputed = {};  // what it saves from then on
+  std::vector<Saved> recomputed = {};  // values saved from then on
   bool may_be_recomputed = false;      // by a pass of which the model does not know what it read
 };
 

@@ -153,7 +153,7 @@ struct DrawnStep {
   }
 };
 
-/// What one way of making the steps has of its own.
+/// State of one of the two ways of making the steps.
 struct Way {
   Variable w, c;
   std::unique_ptr<optim::Optimizer> optimizer;
@@ -286,7 +286,7 @@ void Program::captured() {
       }
     }
   }
-  // The model learns what was written.
+  // Copies the written values to the model.
   const auto learn = [&](ref::State& model, const Values& now) {
     for (size_t i = 0; i < now.size(); ++i) {
       model.storage->values[size_t(model.at[i])] = now[i];

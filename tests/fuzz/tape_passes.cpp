@@ -1,4 +1,4 @@
-// Statements that run backward passes, and what they meet: hooks, checkpoints, threads.
+// Statements that run backward passes, with hooks, checkpoints and threads.
 #include <algorithm>
 #include <cmath>
 #include <set>

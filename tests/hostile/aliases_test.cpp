@@ -1,5 +1,5 @@
-// T12: a write whose operands overlap its target gives what it gives with copies of the operands,
-// or is an error; it never reads elements that it has written.
+// T12: a write whose operands overlap its target has the result of the same write with copies of
+// the operands, or throws an error. The write never reads elements that it has written.
 #include <functional>
 #include <string>
 

@@ -1,5 +1,5 @@
-// T79: a step that changes or reads something on the host is not captured, or is captured with the
-// same result: each call gives what its function gives.
+// T79: a step that changes or reads something on the host is not captured, or is captured
+// correctly: each call has the result of its function.
 #include <atomic>
 #include <functional>
 #include <memory>

@@ -31,7 +31,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// What a program does with a result: prints it and takes its gradient.
+/// Uses a result as a program would: prints it and takes its gradient.
 void use(const Variable& y) {
   std::ostringstream out;
   if (y.defined()) out << y;

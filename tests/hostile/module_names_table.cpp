@@ -1,4 +1,4 @@
-// Rows for samplers, lists of modules, buffers, and what tells the sizes of layers.
+// Rows for samplers, lists of modules, buffers, and functions that return the sizes of layers.
 #include "data/enumerate.h"
 #include "data/item_loader.h"
 #include "data/sampler.h"

@@ -28,7 +28,7 @@ namespace {
 
 using namespace nn;
 
-/// What a program does with a layer: prints, calls and differentiates it.
+/// Uses a layer as a program would: prints, calls and differentiates it.
 template <typename Layer, typename... Xs>
 void use(Layer layer, const Xs&... xs) {
   std::ostringstream out;

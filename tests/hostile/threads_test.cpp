@@ -1,5 +1,5 @@
-// T74: what runs at once, inside of one another, or in a child process: no wait without end,
-// nothing lost, errors of the library's types.
+// T74: concurrent, nested and forked use of the library: no endless wait, no lost update, errors of
+// the library's types.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -31,7 +31,7 @@ namespace {
 
 constexpr int64_t kWidth = 4;
 
-/// What the chains of one model share.
+/// State that the chains of one model share.
 struct Parts {
   std::vector<nn::Linear> linears;
   std::vector<nn::Conv2d> convs;
@@ -104,7 +104,7 @@ Chain draw(std::mt19937& bits) {
   return chain;
 }
 
-/// One run of a chain, and what somebody saw of it.
+/// One run of a chain, and the values that were observed.
 class ChainRun {
  public:
   ChainRun(const Chain& chain, const Parts& parts, bool apart)

@@ -38,7 +38,8 @@ struct ElementwiseStep {
   Variable (*call)(Variable x, const Operands& o);
 };
 
-/// The first step limits x to [-2, 2]; the values of the others are finite for such x.
+/// Returns the steps. The first step limits x to [-2, 2]; the values of the other steps are finite
+/// for such x.
 inline const std::vector<ElementwiseStep>& elementwise_steps() {
   using O = const Operands&;
   static const std::vector<ElementwiseStep> steps{

@@ -258,7 +258,7 @@ TEST(Sequential, InfersSizesAtTheFirstForward) {
   optim::SGD(model, 0.1);
 }
 
-// A ReLU behind a Linear or a Conv2d is computed with it.
+// A ReLU after a Linear or a Conv2d is computed by the kernel of that layer.
 TEST(Sequential, MakesOneOpOfALayerAndItsRelu) {
   manual_seed(3);
   const Sequential model{Conv2d({.in_channels = 1, .out_channels = 3, .kernel_size = 3}), ReLU(),

@@ -1,4 +1,4 @@
-// Elementwise ops write over an operand that nobody needs any more, and over no other.
+// Elementwise ops overwrite an operand that is no longer needed, and no other.
 #include <gtest/gtest.h>
 
 #include <algorithm>

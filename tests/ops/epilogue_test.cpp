@@ -32,19 +32,19 @@ Variable activate(Variable x, Activation activation) {
   return activation == Activation::kRelu ? relu(std::move(x)) : gelu(std::move(x), Gelu::kTanh);
 }
 
-/// Three layers with an activation behind the first two. Each result has a handle besides, so that
-/// every op writes into memory of its own and has a node of its own.
+/// Three layers with an activation after the first two. Each result has another handle, so that
+/// every op writes to separate memory and has a separate node.
 Variable apart(const std::vector<Variable>& in, const Two& two) {
   const Variable a = linear(in[0], in[1], in[2]), b = activate(a, two[0]);
   const Variable c = linear(b, in[3], in[4]), d = activate(c, two[1]);
   return linear(d, in[5]);
 }
-/// The same as expressions.
+/// Computes the layers of `two` as nested expressions.
 Variable nested(const std::vector<Variable>& in, const Two& two) {
   return linear(
       activate(linear(activate(linear(in[0], in[1], in[2]), two[0]), in[3], in[4]), two[1]), in[5]);
 }
-/// The same by name.
+/// Computes the layers of `two` with the activation passed by name.
 Variable asked(const std::vector<Variable>& in, const Two& two) {
   return linear(linear(linear(in[0], in[1], in[2], {two[0]}), in[3], in[4], {two[1]}), in[5]);
 }
@@ -83,7 +83,7 @@ TEST(Epilogue, IsDifferentiableTwice) {
     }
 }
 
-// A gradient that is recorded goes by other rules than one that is not.
+// Recorded gradients are computed by other rules than gradients that are not recorded.
 TEST(Epilogue, RecordedGradientsAreTheLayers) {
   for (const Two& two : kPairs)
     for (const auto form : kForms) {

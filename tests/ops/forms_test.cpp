@@ -1,4 +1,4 @@
-// Further forms of ops (ops/forms.cpp, ops/*_positional.h): gradients and what they equal.
+// Further forms of ops (ops/forms.cpp, ops/*_positional.h): gradients and equivalent calls.
 #include <gtest/gtest.h>
 
 #include <cmath>

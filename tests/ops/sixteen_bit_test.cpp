@@ -1,5 +1,6 @@
-// T69: sixteen-bit floats are computed in float32, numbers beside them too: what float16 cannot
-// hold (1e-8, 70000) counts all the same, in values, gradients and gradients of gradients.
+// T69: sixteen-bit floats, and numbers combined with them, are computed in float32: numbers that
+// float16 cannot represent (1e-8, 70000) take effect in values, gradients and gradients of
+// gradients.
 #include <gtest/gtest.h>
 
 #include <cmath>

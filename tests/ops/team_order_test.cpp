@@ -26,7 +26,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// Sizes around those at which kernels change their way.
+/// Sizes around those at which kernels change their algorithm.
 constexpr int64_t kFew[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 28, 31, 33};
 constexpr int64_t kMany[] = {48, 63, 64, 65, 127, 129, 255, 257, 300, 513, 777, 1025, 2049, 4097};
 

@@ -46,7 +46,7 @@ nn::Sequential make_model() {
   return model;
 }
 
-/// Everything that a training leaves behind.
+/// All state that remains after a training run.
 struct Outcome {
   Values losses, parameters, state, draws;
   bool graphed = false;

@@ -1,4 +1,4 @@
-// The device of the tests in graphed_step_cases.cpp, and what they share with tests of one device.
+// Device of the tests in graphed_step_cases.cpp, and helpers shared with the tests of one device.
 #pragma once
 
 #include <gtest/gtest.h>

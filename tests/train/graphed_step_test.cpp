@@ -1,4 +1,4 @@
-// GraphedStep on the CPU: what differs from a step on a GPU, and what needs no device.
+// GraphedStep on the CPU: differences from a step on a GPU, and features that need no device.
 #include "train/graphed_step.h"
 
 #include <gtest/gtest.h>

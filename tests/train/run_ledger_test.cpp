@@ -297,7 +297,7 @@ TEST(RunLedger, RecordsFit) {
 TEST(RunLedger, ComparesWithOutputsOfModules) {
   const testing::TempDir dir;
   const Ledger ops = Ledger::load(train(dir / "ops"));
-  // What tools/torch_ledger.py writes: the outputs of modules, whose names lack the root.
+  // A file as written by tools/torch_ledger.py: the outputs of modules, whose names lack the root.
   Ledger modules;
   const auto number = [&](const std::string& text) {
     modules.strings.push_back(text);
@@ -350,7 +350,7 @@ TEST(RunLedger, RecordsSomeSteps) {
 }
 
 TEST(RunLedger, SketchesEstimateErrors) {
-  // The same numbers as those of docs/compare_runs.py.
+  // The squares of 0 ... 99 sum to 328350.
   const ResultSketch sketch = sketch_of((arange(100).to(f32) / 7).value());
   EXPECT_NEAR(sketch.norm, std::sqrt(328350.0) / 7, 1e-4);
   const Variable x = randn({1000, 100}), noise = 0.01 * randn({1000, 100});

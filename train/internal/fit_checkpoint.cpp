@@ -34,7 +34,7 @@ bool FitCheckpoint::resume() {
   return resumed;
 }
 
-/// A rank that does not see the file would begin anew.
+/// A rank that does not find the file would start a new run.
 void FitCheckpoint::require_same_steps(int64_t steps) const {
   const int64_t most = world_.max(steps, "steps"), fewest = -world_.max(-steps, "steps");
   const auto text = [](int64_t n) { return n < 0 ? "none" : std::to_string(n) + " steps"; };

@@ -21,8 +21,8 @@ enum class Pass : int64_t { kForward, kBackwardInput, kBackwardWeight };
 
 using Sizes = std::array<int64_t, 3>;  // depth, height, width; an image has depth 1
 
-/// Everything that a primitive depends on; the key of the cache.
-/// Starting threads takes longer than a convolution of fewer multiply-adds.
+/// All properties that a primitive depends on; the key of the cache. Starting threads takes longer
+/// than a convolution of fewer multiply-adds.
 constexpr double kFewestForThreads = 1 << 18;
 
 struct Problem {

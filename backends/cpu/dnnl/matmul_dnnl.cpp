@@ -22,7 +22,7 @@ constexpr int64_t kMaxResult = int64_t(1) << 20;
 /// Types of operands and results. kRounded: float32 operands rounded to bfloat16 give float32.
 enum class Numbers { kFloat, kRounded, kBFloat16 };
 
-/// Everything that a primitive depends on; the key of the cache.
+/// All properties that a primitive depends on; the key of the cache.
 struct Problem {
   int64_t m, n, k;
   int64_t a_row, a_column, b_row, b_column;

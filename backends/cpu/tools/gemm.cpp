@@ -40,15 +40,17 @@ Blas blas(int64_t rows, int64_t columns, int64_t row, int64_t column) {
 constexpr double kFewestForThreads = 1 << 16;
 constexpr int64_t kLongestSum = 128;
 
-/// oneDNN divides products with a transposed second operand badly among threads, and sums long ones
-/// slowly. It is faster for others, and where packing takes long beside the product.
+/// oneDNN distributes products with a transposed second operand badly among threads, and is slow
+/// for long sums. oneDNN is faster for other products, and if packing takes long relative to the
+/// product.
 bool suits_blocks(int64_t m, int64_t n, int64_t k, Blas a, Blas b) {
   return b.transposed && !a.transposed && std::min(m, n) >= 32 &&
          double(m) * double(n) * double(k) >= 1 << 20;
 }
 
-/// A call of oneDNN's sgemm takes as long as a small product. Columns that are not neighbours are
-/// packed, which few rows do not pay for.
+/// Returns whether product.h is preferred for a small product, because a call of oneDNN's sgemm
+/// takes as long as the product. Columns that are not neighbours are packed, which does not pay off
+/// for few rows.
 bool suits_cache(int64_t m, int64_t n, int64_t k, Matrix<float> b) {
   constexpr int64_t kMostMultiplications = int64_t(1) << 17, kFewestRows = 8;
   return n >= 8 && n <= 64 && (b.column == 1 || m >= kFewestRows) &&

@@ -5,7 +5,7 @@
 
 namespace tapegrad::backends::cpu {
 
-/// What a product does to its result: c = a b, c += a b or c -= a b.
+/// Effect of a product on its result: c = a b, c += a b or c -= a b.
 enum class Update { kStore, kAdd, kSubtract };
 
 /// Updates c by a b; m, n and k are positive. Operands may have any strides,

@@ -194,8 +194,8 @@ struct ExtremeOf {
     return extreme_of_integers<kLargest>(values, n, kFirst);
   }
 
-  /// Looks for NaN apart from the extreme, which takes half of the instructions. The last register
-  /// overlaps the one before.
+  /// Searches for NaN separately from the extreme, which takes half of the instructions. The last
+  /// register overlaps the one before.
   Total block(const Value* values, int64_t n) const requires(kIsFloat<T>) {
     using B = Batch<T>;
     constexpr int64_t kLane = int64_t(B::size), kParts = 4;

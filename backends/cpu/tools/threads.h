@@ -16,7 +16,7 @@ inline void respect_thread_limit() {
     omp_set_dynamic(false);
 }
 
-/// Lowers the number of threads to one for a scope, if asked to.
+/// Limits the number of threads to one for a scope, if requested.
 class [[nodiscard]] OneThread {
  public:
   explicit OneThread(bool on) : before_(on ? omp_get_max_threads() : 1) {

@@ -67,7 +67,7 @@ cublasLtEpilogue_t kind_of(const LtEpilogue& e) {
   return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// What the epilogue reads or writes: a vector, and a matrix that lies as c.
+/// Operands of the epilogue: a vector, and a matrix with the layout of c.
 struct Beside {
   void *vector, *matrix;
   int64_t ld;  // in numbers
@@ -77,8 +77,8 @@ Beside beside_of(const LtEpilogue& e, int64_t ldc) {
           e.gelu_at != nullptr ? const_cast<void*>(e.gelu_at) : e.before_gelu, ldc};
 }
 
-/// Everything that the choice of an algorithm depends on. a and b are in cuBLASLt's order, which is
-/// column-major: it computes c^T = b^T a^T.
+/// All properties that the choice of an algorithm depends on. a and b are in cuBLASLt's order,
+/// which is column-major: it computes c^T = b^T a^T.
 struct Problem {
   int64_t rows, columns, depth;
   int64_t lda, ldb, ldc;
@@ -197,7 +197,8 @@ Library& library_of(tapegrad::Device device) {
   return all[device.index];
 }
 
-/// The ReLU of numbers, NaN among them, by a product with the epilogue.
+/// Returns whether the ReLU of numbers that include NaN, by a product with the epilogue, keeps the
+/// NaN.
 bool try_relu_of_nan(const Tensor& where) {
   constexpr int64_t kSize = 16;
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

@@ -19,7 +19,7 @@ inline bool is_plain(const Tensor& x) {
 }
 inline Tensor plain(const Tensor& x) { return is_plain(x) ? x : x.clone(); }
 
-/// The stride of a dimension of size 1 is ignored.
+/// Describes a tensor as matrices for cuBLAS. The stride of a dimension of size 1 is ignored.
 inline Matrices matrices_of(const Tensor& x, int64_t offset, int64_t step) {
   const int r = x.rank();
   const int64_t rows = x.shape()[r - 2], columns = x.shape()[r - 1];

@@ -41,7 +41,7 @@ using ConvolutionDescriptor =
 
 enum class Result { kY, kX, kWeight };
 
-/// Everything that the choice of an algorithm depends on.
+/// All properties that the choice of an algorithm depends on.
 struct Problem {
   Result result;
   DType dtype;

@@ -52,7 +52,7 @@ struct Places {
   bool operator==(const Places&) const = default;
 };
 
-/// Everything that a plan depends on.
+/// All properties that a plan depends on.
 struct Problem {
   cufftType type;
   int64_t n, count;  // length and number of the signals

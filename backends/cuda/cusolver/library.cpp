@@ -21,7 +21,7 @@ const Cusolver& library() {
   return opened;
 }
 
-/// What a device's calls share. Never destroyed.
+/// State shared by all calls on a device. Never destroyed.
 struct Shared {
   std::mutex mutex;
   bool is_tried = false;

@@ -87,8 +87,8 @@ void check(cusolverStatus_t status, std::string_view call);
 /// Returns whether the call succeeded; false if cuSOLVER does not support the operands or has no
 /// memory for them. Throws CudaError for any other error.
 bool is_accepted(cusolverStatus_t status, std::string_view call);
-/// The same for the question for the length of a workspace, whose answer for a matrix with a longer
-/// workspace than an int can count is an invalid argument.
+/// is_accepted() for a query of the length of a workspace. If the length exceeds an int, the
+/// libraries report an invalid argument.
 bool is_sized(cusolverStatus_t status, std::string_view call);
 
 /// A batch of matrices stored by columns, with sizes as the libraries take them.

@@ -101,7 +101,7 @@ struct Problem {
     return (place % 4 < 2 ? lower : upper) >= dropped.below;
   }
 
-  /// The keys that the queries before `end` may see are below the returned key.
+  /// Returns the end of the range of keys that the queries before `end` may see.
   __device__ int64_t last_key(int64_t end) const {
     return mask.sight == Sight::kCausal ? std::min(end, keys) : keys;
   }

@@ -1,4 +1,4 @@
-// The random state of a draw. In a graph, each run reads the seed and offset from memory.
+// The random state of a draw. In a graph, each run reads the seed and the offset from memory.
 #pragma once
 
 #include "backends/cuda/device/launch.cuh"

@@ -38,7 +38,8 @@ bool is_row(const JointLayout<N>& joint, size_t operand, int pack) {
   return last > 0 && joint.strides[operand][last] == 1 && joint.sizes[last] % pack == 0;
 }
 
-/// A pack of 0 means that the operand is not aligned for packs.
+/// Returns how the operand is accessed. A `pack` of 0 means that the operand is not aligned for
+/// packs.
 template <size_t N>
 Access access_of(const JointLayout<N>& joint, size_t operand, int pack) {
   if (is_linear<N>(joint, operand)) return pack > 0 ? Access::kPacked : Access::kLinear;

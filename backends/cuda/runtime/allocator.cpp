@@ -299,7 +299,7 @@ class Memory {
     return list;
   }
 
-  /// The device must be current for this thread.
+  /// Returns a description of the use of memory. The device must be current for this thread.
   std::string describe() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     int64_t tensors = 0, workspaces = 0, graphs = 0, pools = 0, largest = 0;
     for_each_block([&](const Block& block) {

@@ -1,5 +1,6 @@
-// The last implementation of a kernel that a library computes on the GPU: without the library, or
-// if it refuses the operands, they are copied to the CPU, and the results of the CPU's kernel back.
+// Last implementation of a kernel that a library computes on the GPU. If the library is missing or
+// rejects the operands, the operands are copied to the CPU, and the results of the CPU's kernel are
+// copied back.
 #pragma once
 
 #include <string_view>
@@ -10,7 +11,7 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Prints a line that says that a kernel runs on the CPU, once per kernel and source line.
+/// Prints a notice that a kernel runs on the CPU, once per kernel and source line.
 void announce_cpu(std::string_view kernel);
 
 /// An argument for the CPU's kernel: itself, unless it is a tensor.

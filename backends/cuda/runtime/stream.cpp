@@ -52,7 +52,7 @@ cudaStream_t create_stream() {
 /// The streams of one device. Never destroyed: tensors may be destroyed after all other objects.
 struct Streams {
   Mutex mutex;
-  cudaStream_t shared ABSL_GUARDED_BY(mutex) = nullptr;  // what every thread begins with
+  cudaStream_t shared ABSL_GUARDED_BY(mutex) = nullptr;  // initial stream of every thread
   cudaStream_t side[kSideStreams] ABSL_GUARDED_BY(mutex) = {};
   int next ABSL_GUARDED_BY(mutex) = 0;
   RecordingStream recording;
@@ -62,7 +62,7 @@ Streams& streams(int device) {
   return all[device];
 }
 
-/// The device must be current for this thread.
+/// Returns the stream that threads share. The device must be current for this thread.
 cudaStream_t shared_stream(int device) {
   Streams& s = streams(device);
   const MutexLock lock(s.mutex);

@@ -71,7 +71,7 @@ void Capture::record(const std::function<void()>& fn) {
 void Capture::finish() {
   settle();
   if (!recording_) return;  // recording ended early, for lack of memory
-  // A leaf that the step has made and dropped is another one in each step.
+  // A leaf that the step creates and destroys is a different leaf in each step.
   if (device_.type == DeviceType::kCpu)
     std::erase_if(gradients_, [](const Gradient& gradient) {
       return !gradient.into && gradient.leaf->has_one_owner();
@@ -226,7 +226,7 @@ void Capture::before_gradient(const Leaf& leaf, const Variable& gradient) {
     return give_up(text_of("a gradient of shape ", leaf.shape(),
                            " is added to one that others hold too; zero_grad() at the start of the "
                            "step clears it"));
-  // The sum is another tensor, as without a recording; the gradient before is an operand.
+  // As without a recording, the sum is a new tensor; the previous gradient is an operand.
   on_gradient_read(leaf);
   auto& target = const_cast<Leaf&>(leaf);
   target.set_gradient(Variable(gradient.value().clone()));
@@ -267,7 +267,7 @@ void Capture::on_operand(const Tensor& x) {
   operands_.push_back({x, x.storage().version()});
 }
 
-/// Performs the host's part of a run.
+/// Performs the work of the host for a run.
 void Capture::prepare() {
   const detail::Set<&detail::Context::draw_observer> unobserved(nullptr);  // draws of the past
   for (Draws& draws : draws_) {
@@ -285,7 +285,7 @@ void Capture::prepare() {
   }
 }
 
-/// Takes back what prepare() did for calls that an error has prevented.
+/// Undoes the effects of prepare() for calls that an error has prevented.
 void Capture::rewind() {
   const std::optional<size_t> failed = failed_call();
   if (!failed) return;

@@ -51,7 +51,7 @@ class Absorber {
         });
   }
 
-  /// Returns the call that becomes the activation, too; the number of calls if none does.
+  /// Returns the call that can also compute the activation; the number of calls if there is none.
   size_t absorb(size_t number, const std::function<bool(size_t)>& is_candidate) {
     const auto [operand, result] = one_operand(*calls_[number].call);
     if (operand == nullptr) return calls_.size();

@@ -20,9 +20,9 @@ namespace tapegrad {
 namespace {
 
 /// Storages of up to this size are small: those to which only calls refer have planned places, and
-/// others keep their memory between runs. Larger ones have memory of their own while they are
-/// needed: a block for all of them would stay while gradients of leaves, which cannot be in the
-/// block, replace them.
+/// other small storages keep their memory between runs. A larger storage has separate memory while
+/// it is needed: a single block for all would remain allocated while gradients of leaves, which
+/// cannot be in the block, replace values.
 constexpr size_t kSmall = size_t(16) << 10;
 /// Values are computed twice until the step needs this share of the memory.
 constexpr double kShareOfMemory = 0.6;
@@ -117,7 +117,7 @@ void RecordedStep::stop() {
 bool RecordedStep::end(bool repeats) {
   if (repeats && saves_memory()) insert_repetitions();
   stop();
-  // The first run shows the layouts on which segments depend.
+  // Segments depend on the layouts that the first run finds.
   for (size_t i = 0; i < calls_.size(); ++i) groups_.push_back({{.calls = {i}}, nullptr});
   plan_storages();
   return true;
@@ -179,7 +179,7 @@ void RecordedStep::run_part(const std::function<void()>& part, size_t calls) {
   part();
 }
 
-/// A backward pass draws the numbers of its forward pass again, which are not new ones.
+/// A backward pass draws the numbers of its forward pass again; these are not new draws.
 std::optional<RandomState> RecordedStep::draw_from(uint64_t seed, size_t first) const {
   std::optional<uint64_t> drawn;  // the offset of the last draw before
   for (const Draw& draw : draws_)
@@ -200,8 +200,8 @@ RecordedCall* RecordedStep::call_to_update(const KernelTable& kernel) {
   return nullptr;
 }
 
-/// A large result keeps its memory, and the next run allocates other memory. Copied are parts of
-/// storages, and storages with further owners, such as another result.
+/// A large result keeps its memory, and the next run allocates new memory. Parts of storages, and
+/// storages with further owners, such as another result, are copied.
 Tensor RecordedStep::take(const Tensor& result) {
   const TensorStorage& storage = result.storage();
   const bool is_handed_over = own_.contains(&storage) && storage.has_memory() &&
@@ -339,7 +339,7 @@ void RecordedStep::run(StepCall& step) const {
   }
 }
 
-/// Runs a call and writes to it what it did with packed storages.
+/// Runs a call and records its effect on packed storages.
 void RecordedStep::observe_layouts(StepCall& step) const {
   step.packed.clear();
   each_tensor(*step.call, [&](Tensor& x, bool) {
@@ -369,7 +369,7 @@ void RecordedStep::run(const Group& group) {
     run(step);
   }
   for (TensorStorage* storage : group.ends) storage->take_memory();
-  // A placed storage whose packed values were unpacked meanwhile has memory of its own.
+  // A placed storage whose packed values were unpacked meanwhile has separate memory.
   for (TensorStorage* storage : group.unpacked)
     if (!storage->is_placed()) storage->take_memory();
 }

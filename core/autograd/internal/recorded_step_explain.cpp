@@ -1,4 +1,4 @@
-// The description of a captured step on the CPU.
+// Description of a captured step on the CPU.
 #include <algorithm>
 #include <functional>
 

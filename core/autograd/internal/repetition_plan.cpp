@@ -16,8 +16,8 @@ constexpr size_t kMostCalls = 3;                   // that compute one value
 /// Kernels, besides elementwise ones, that take little more time than reading their operands.
 constexpr std::string_view kCheap[] = {"batch_norm", "layer_norm"};
 
-/// A kernel whose sums have another order if an operand has another layout in memory, which any
-/// use of the operand may change.
+/// Returns whether the sums of the kernel have another order if an operand has another layout in
+/// memory. Any use of the operand may change the layout.
 bool depends_on_layout(const RecordedCall& call) {
   return call.name() == "batch_norm" && call.parts() != Parts::kElements;
 }
@@ -27,7 +27,7 @@ bool is_cheap(const RecordedCall& call) {
          std::ranges::find(kCheap, call.name()) != std::end(kCheap);
 }
 
-/// What the calls do with a storage.
+/// Accesses of the calls to a storage.
 struct Value {
   TensorStorage* storage;
   bool is_temporary;
@@ -87,7 +87,7 @@ class Planner {
     size_t call, bytes;
   };
 
-  /// The calls that write the value must be its first uses, and be cheap.
+  /// The calls that write the value must be its first uses, and must be cheap.
   void find_makers(Value& value) const {
     if (!value.is_temporary || value.storage->bytes() < kFewestBytes || value.writes.empty() ||
         value.writes.size() > kMostCalls || value.uses.size() <= value.writes.size())

@@ -146,7 +146,7 @@ class Planner {
   }
 
  private:
-  /// What the groups do with a storage.
+  /// Accesses of the groups to a storage.
   struct Uses {
     size_t writer = SIZE_MAX;     // group of the last call that wrote
     std::vector<size_t> readers;  // groups of the calls that read since

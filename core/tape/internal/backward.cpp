@@ -25,7 +25,7 @@ void add_to(Variable& sum, Variable&& gradient) {
   }
 }
 
-/// What the rule that runs makes of an edge's value, in words.
+/// Returns a description of what the running rule computes for an edge's value.
 std::string rule_for(const TapeEdge& edge) {
   const TapeNode* node = running_node();
   if (node == nullptr) return "backward";
@@ -209,8 +209,8 @@ bool BackwardPass::takes_parts() const {
   return sent_ == nullptr && !is_recording() && detail::context.anomaly == 0;
 }
 
-/// A program that reads its input in T parts, such as the steps of a sequence, thus fills and adds
-/// its size once, not T times.
+/// For a program that reads its input in T parts, such as the steps of a sequence: fills and adds
+/// tensors of the input's size once, not T times.
 void BackwardPass::send_part(const TapeEdge& edge, const Variable& gradient,
                              const StridedLayout& part) {
   if (!edge || !wants(edge)) return;

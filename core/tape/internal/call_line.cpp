@@ -5,7 +5,7 @@
 
 namespace tapegrad {
 
-// Declared in core/base/error.h, which does not know nodes.
+// Declared in core/base/error.h, which does not depend on nodes.
 void detail::locate_call(Error& error) {
   const TapeNode* node = running_node();
   if (node == nullptr) {

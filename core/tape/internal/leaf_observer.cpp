@@ -28,7 +28,7 @@ void add_leaf_observer(const std::shared_ptr<LeafObserver>& observer) {
   has_observers = true;
 }
 
-/// Forgets those that were destroyed.
+/// Removes observers that were destroyed.
 std::vector<std::shared_ptr<LeafObserver>> leaf_observers() {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);

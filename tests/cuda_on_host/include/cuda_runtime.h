@@ -115,7 +115,7 @@ cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, void** args,
 
 }  // namespace coh
 
-/// The toolkit's template, which selects a kernel by the type of its function.
+/// Template of the toolkit that selects a kernel by the type of its function.
 template <class T>
 cudaError_t cudaLaunchKernel(const T* kernel, dim3 grid, dim3 block, void** args,
                              std::size_t shared_bytes, cudaStream_t stream) {

@@ -46,7 +46,7 @@ struct Buffer {
 
 enum class Place : std::uint8_t { kNone, kDevice, kShared };
 
-/// What is known of a page of the address space.
+/// Properties of a page of the address space.
 struct Page {
   Address number = 0;
   int buffer = -1;  // -1: it is not the device's

@@ -1,4 +1,4 @@
-// Counts what the warps of a kernel ask of memory. Kernels are compiled by clang++ with calls
+// Counts the memory accesses of the warps of a kernel. Kernels are compiled by clang++ with calls
 // before their loads and stores (-fsanitize-coverage=func,trace-loads,trace-stores), which
 // counter.cpp defines.
 //

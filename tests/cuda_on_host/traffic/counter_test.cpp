@@ -1,4 +1,4 @@
-// The counter is right about kernels whose accesses are known.
+// The counter reports the correct numbers for kernels whose accesses are known.
 #include "counter.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Ledger: what a program asks of the device, by kernel call of the dispatcher and by CUDA kernel.
+// Ledger: work that a program requests from the device, by kernel call of the dispatcher and by
+// CUDA kernel.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Counts what one training step of each benchmark model asks of the device
+// Counts the work that one training step of each benchmark model requests from the device
 // (benchmarks/workloads.h). Matrix products and convolutions are counted and not computed.
 //
 //   traffic_steps                    all models
