@@ -246,7 +246,7 @@ class Optimizer : public tapegrad::detail::Tracked {
     Variable param;
     int64_t steps = 0;          // number of steps made
     bool guarded = false;       // steps may include skipped ones; see settle()
-    std::vector<Tensor> state;  // one per state_names(); empty if not used
+    std::vector<Tensor> state;  // one per state_info(); empty if not used
   };
   struct Group {
     double lr, weight_decay;

@@ -1,5 +1,5 @@
 // First guesses of users of PyTorch, libtorch, Keras, NumPy and Flux for tensors and ops that work
-// as typed. refused.txt has those that the compiler refuses with an advice.
+// as typed. ops_refused.txt has those that the compiler rejects with advice.
 #include <iostream>
 
 #include "tests/first_guess/guess.h"

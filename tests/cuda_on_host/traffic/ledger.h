@@ -39,7 +39,7 @@ class Ledger final : public Observer {
   Ledger& operator=(const Ledger&) = delete;
 
   /// Prints one line for the sums, one for each CallRow and one for each KernelRow. Fields are
-  /// separated by tabs: traffic.py explains them. Addresses are relative to the program.
+  /// separated by tabs: counts.py reads them. Addresses are relative to the program.
   void print(const std::string& name) const;
 
   void begin_call(const tapegrad::KernelWork& work);
