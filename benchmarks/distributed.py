@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Times steps on several ranks here and in PyTorch, alternately:
+"""Times training steps on several ranks, alternately in tapegrad and in PyTorch:
 
     distributed.py [--rounds=3] [--ranks=1,2,4] [--build=build] [NAME...]
 
 Runs build/benchmarks/distributed by mpirun, and benchmarks/peers/torch_distributed.py by $PYTHON
 (python3), one thread per rank, one after the other in each round. Prints a table of the medians over
-the rounds: the median step of each, how many times faster tapegrad is, that number as a share of the
-one with one rank, and the exposed communication of both. "Exposed" here is the time in which rank 0
-only waited for gradients; of PyTorch it is the time that a step without communication saves, which
-also counts what communication takes from the processor. The last lines compare with what
-docs/scale_out.md promises; three rounds of all networks take about ten minutes on two cores.
+the rounds: the median step of each, how many times faster tapegrad is, this ratio relative to the
+ratio with one rank, and the exposed communication of both. For tapegrad, "exposed" is the time in
+which rank 0 only waited for gradients; for PyTorch, it is the time that a step without communication
+saves, which includes the processor time of communication. The last lines compare the results with the
+goals of docs/scale_out.md. Three rounds of all networks take about ten minutes on two cores.
 """
 import argparse
 import os

@@ -5,9 +5,9 @@
 
 PROGRAM is built from benchmarks/steps.h (build/benchmarks/unseen); PEER is the Python program
 beside it in benchmarks/peers, run by $PYTHON (python3), or "none". In each round both processes
-make some steps, one after the other. The time of a network is that of its fastest step, which other
-load on the machine changes least. --cpu-time counts processor time instead of the clock's, which
-makes sense for one thread on a machine with much other load.
+run some steps, one process after the other. The time of a network is the time of its fastest step,
+which other load on the machine affects least. --cpu-time measures processor time instead of wall time,
+which is useful for one thread on a busy machine.
 
 Prints lines of threads, name, milliseconds of tapegrad, with --captured also of its captured step,
 of PyTorch and, with --compile, of torch.compile, and the ratios of these two to each of the
@@ -26,7 +26,7 @@ TURN_MS = 600  # of a program in a round, if a step is shorter
 
 
 class Server:
-    """A process that makes steps on request."""
+    """A process that runs training steps on request."""
 
     def __init__(self, command, threads, extra=None):
         env = dict(os.environ, OMP_NUM_THREADS=str(threads), **(extra or {}))
@@ -51,7 +51,7 @@ class Server:
 
 
 def measure(servers, name, rounds):
-    """Returns the time of a step for each server; None where the network is unknown or fails."""
+    """Returns the time of a step for each server; None if the server lacks the network or it fails."""
     counts, best = [], []
     for server in servers:
         warm = server.steps(name, 3)
@@ -74,7 +74,7 @@ def ratio(peer, ours):
 
 
 def print_preface(path, args):
-    """Prints the text, and what machine and commit the numbers come from."""
+    """Prints the text, and the machine and commit on which the numbers were measured."""
     cpu = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read()).group(1)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     print(open(path).read())

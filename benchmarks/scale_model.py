@@ -55,7 +55,7 @@ def read(path):
 
 
 def interpolate(times, size):
-    """The time of an all-reduce between measured sizes."""
+    """Returns the time of an all-reduce, interpolated between measured sizes."""
     sizes = sorted(times)
     if size <= sizes[0]:
         return times[sizes[0]]
@@ -74,7 +74,7 @@ def all_reduce(n, size, bandwidth, latency, fixed, message, byte):
 
 
 def step_of(schedule, cost):
-    """The time of a step whose all-reduces take cost(bytes)."""
+    """Returns the time of a step whose all-reduces take cost(bytes)."""
     step, backward, buckets = schedule
     end = 0.0
     for size, ready in buckets:

@@ -18,7 +18,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tapegradConfigVersion.cma
 file(RELATIVE_PATH TAPEGRAD_PC_TO_PREFIX
      ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 get_filename_component(TAPEGRAD_OPENBLAS_DIR ${TAPEGRAD_OPENBLAS} DIRECTORY)
-# The CUDA runtime and what it needs: a path, then names of libraries.
+# The CUDA runtime and its dependencies: a path, then names of libraries.
 list(TRANSFORM TAPEGRAD_CUDA_LIBRARIES REPLACE "^([a-z]+)$" "-l\\1" OUTPUT_VARIABLE cuda)
 list(JOIN cuda " " TAPEGRAD_PC_CUDA)
 string(PREPEND TAPEGRAD_PC_CUDA " ")

@@ -29,7 +29,7 @@ message(STATUS "tapegrad: with MPI ${MPI_CXX_VERSION}")
 add_library(tapegrad_mpi MODULE backends/mpi/engine.cpp)
 target_include_directories(tapegrad_mpi PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_options(tapegrad_mpi PRIVATE -Wall -Wextra $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>)
-# Without the C++ bindings, which MPI has dropped.
+# Excludes the C++ bindings, which MPI no longer has.
 target_compile_definitions(tapegrad_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 target_link_libraries(tapegrad_mpi PRIVATE MPI::MPI_CXX)
 set_target_properties(tapegrad_mpi PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

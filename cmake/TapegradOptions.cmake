@@ -39,7 +39,7 @@ find_library(TAPEGRAD_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-openmp NO_C
 find_path(TAPEGRAD_OPENBLAS_INCLUDE NAMES cblas.h PATH_SUFFIXES openblas-openmp
           HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE} REQUIRED)
 
-# Targets, so that the exported static library names no paths of this machine.
+# Imported targets, so that the exported static library contains no paths of the build machine.
 # tapegradConfig.cmake.in finds the libraries again.
 add_library(tapegrad::dnnl UNKNOWN IMPORTED GLOBAL)
 set_target_properties(tapegrad::dnnl PROPERTIES IMPORTED_LOCATION ${TAPEGRAD_DNNL})
@@ -91,8 +91,8 @@ function(tapegrad_cpu_backend_options sources)
   list(REMOVE_ITEM vendor ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
   list(TRANSFORM vendor PREPEND -isystem)
   set(flags ${TAPEGRAD_CPU_MARCH})
-  # The kernels read neither errno nor floating-point exception flags. Without them sqrt and
-  # conditionals can be vectorised. No value changes.
+  # The kernels read neither errno nor floating-point exception flags. These flags let the compiler
+  # vectorise sqrt and conditionals; results do not change.
   list(APPEND flags -fno-math-errno -fno-trapping-math $<$<CONFIG:Release>:-O3>)
   # g++ 12 warns about undefined registers in its own AVX-512 header.
   list(APPEND flags $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Compares tapegrad with the distribution's libtorch, and writes docs/benchmarks.md and its picture;
-# then, if $PYTHON has a PyTorch and no workload is named, docs/unseen.md.
+# also writes docs/unseen.md if $PYTHON has a PyTorch and no workload is named.
 #   scripts/benchmark.sh [--rounds=N] [--more] [workload...]
 #   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead (one minute)
 #   scripts/benchmark.sh --unseen     writes docs/unseen.md only: networks as users
 #                                     write them, beside the PyTorch of $PYTHON and torch.compile
 #   scripts/benchmark.sh --dlbench [--quick]   writes docs/dlbench.md instead: the networks of arXiv
 #                                     1608.07249 beside PyTorch; --quick: the smallest batches
-#   scripts/benchmark.sh --examples   prints steps of char_gpt, lstm_lm, vae and cartpole, likewise
+#   scripts/benchmark.sh --examples   prints times of steps of char_gpt, lstm_lm, vae and cartpole
 # Each workload runs in its own process. Processes of tapegrad and libtorch alternate, N rounds
 # (default 2) with 1 and with 2 threads. libtorch uses OpenBLAS with OpenMP, AVX-512 if available,
 # and an allocator that keeps its memory. If pip has installed a newer PyTorch for $PYTHON
@@ -49,7 +49,7 @@ if $tables; then
   echo "docs/precision_and_parallelism.md is written"
   exit
 fi
-# interleave PROGRAM PEER OPTION...: tapegrad and the PyTorch of $PYTHON, one after the other.
+# interleave PROGRAM PEER OPTION...: times tapegrad and the PyTorch of $PYTHON alternately.
 interleave() {
   local program=$build/benchmarks/$1 peer=benchmarks/peers/$2
   cmake --build $build --target "$1" >&2
@@ -77,7 +77,7 @@ if [ -n "$steps" ]; then
   echo "docs/$steps.md is written"
   exit
 fi
-# The folder and version of a PyTorch that is not the distribution's.
+# Prints the folder and version of a PyTorch that is not the distribution's.
 newer=$("${PYTHON:-python3}" -c 'import importlib.util as util
 print(util.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) || newer=
 case $newer in /usr/lib/*) newer= ;; esac

@@ -1,5 +1,5 @@
-# Sourced by demo.sh and test.sh, so that both build the same objects with the same commands and the
-# second one of them compiles only what the first one has not compiled.
+# Sourced by demo.sh and test.sh, so that both build the same objects with the same commands, and
+# each reuses the objects of the other.
 
 # The packaging tests build the library as a part of other projects: they reuse its objects.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1

@@ -8,10 +8,10 @@
 #      without cuDNN
 #   9  times on the CPU: a step; an epoch for several numbers of rows and batch sizes
 #  10  the tables of docs/precision_and_parallelism.md, with copies to the device and the GPU's rows
-#  11  what programs print: peaks on both devices in one run, bottleneck, the networks of
+#  11  output of programs: peaks on both devices in one run, bottleneck, the networks of
 #      arXiv 1608.07249, precision, word2vec, resnet_cifar and all other examples
-# From a checkout, builds first. From the bundle of scripts/make_bundle.sh, needs only an NVIDIA
-# driver and cuBLAS, and uses cuDNN if present. Without a GPU, says so and changes nothing.
+# In a checkout, the script builds first. In the bundle of scripts/make_bundle.sh, it needs only an
+# NVIDIA driver and cuBLAS, and uses cuDNN if present. Without a GPU, it prints a message and exits.
 set -u
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -154,7 +154,7 @@ for device in cpu cuda graph; do
 done
 
 : >"$work/programs"
-# program SED PATH ARGUMENT...: keeps lines of a program's output, if the program is here.
+# program SED PATH ARGUMENT...: stores lines of a program's output, if the program exists.
 program() {
   local sed=$1 path=$2 name=${2##*/} seconds=$(left)
   shift 2

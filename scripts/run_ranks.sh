@@ -3,8 +3,8 @@
 #
 #   scripts/run_ranks.sh 4 build/examples/mnist_cnn --distributed
 #
-# If a rank fails, the others have a second to say what happened, and are killed then. Returns the
-# status of the first that failed. MASTER_PORT is drawn unless it is set.
+# If a rank fails, the other ranks are killed one second later, so that they can report the error.
+# Returns the status of the first rank that failed. Chooses a random MASTER_PORT unless it is set.
 set -u
 [ $# -ge 2 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 ranks=$1

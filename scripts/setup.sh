@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the distribution packages (Debian 12) that tapegrad needs, and prints them. Can be
-# sourced or run; does nothing if everything is installed.
+# Installs the distribution packages (Debian 12) that tapegrad needs, and prints their names. Can be
+# sourced or run; does nothing if all packages are installed.
 set -eu
 
 packages=(g++ cmake ninja-build ccache pkg-config libabsl-dev libgtest-dev libbenchmark-dev

@@ -1,5 +1,5 @@
-"""Training steps of the examples char_gpt, lstm_lm, vae and cartpole in PyTorch, as
-benchmarks/example_steps.cpp has them. torch_steps.py describes the command line."""
+"""The training steps of benchmarks/example_steps.cpp (char_gpt, lstm_lm, vae, cartpole) in
+PyTorch. torch_steps.py describes the command line."""
 import math
 import random
 
@@ -112,7 +112,7 @@ def vae():
 
 
 class CartPole:
-    """The equations of examples/cartpole/cart_pole.h."""
+    """Implements the equations of examples/cartpole/cart_pole.h."""
 
     def __init__(self):
         self.reset()

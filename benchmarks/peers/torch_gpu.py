@@ -1,6 +1,6 @@
 """Runs the training steps of benchmarks/gpu.cpp in eager PyTorch; prints lines of name, value and unit.
 
-Other programs take the models from here, on the CPU: they set DEVICE first.
+Programs that import the models to run them on the CPU set DEVICE first.
 
     torch_gpu.py [workload...]
 """
@@ -163,7 +163,7 @@ WORKLOADS = {"peaks": peaks, "keras_cnn": keras_cnn,
              "keras_cnn_1024": lambda: keras_cnn(1024), "article_cnn_8": lambda: article_cnn(8),
              "article_cnn_128": lambda: article_cnn(128), "lstm_lm": lstm_lm, "gpt": gpt,
              "resnet18": resnet18, "resnet50": resnet50}
-# Those of benchmarks/workloads.cpp.
+# The networks of benchmarks/workloads.cpp.
 COMMON = ["peaks", "keras_cnn", "article_cnn_8", "article_cnn_128", "lstm_lm", "gpt", "resnet18"]
 
 

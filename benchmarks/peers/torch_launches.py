@@ -4,7 +4,7 @@ name and number.
     torch_launches.py [workload...]
 
 Counts calls of the dispatcher below autograd, on the CPU, without views and allocations. A GPU
-launches at least one kernel for each: a lower bound, in particular of an LSTM, which is a call per layer.
+launches at least one kernel for each call, so the number is a lower bound. An LSTM is one call per layer.
 Optimizers use their foreach form, the default on a GPU, whose calls count once.
 """
 import sys
@@ -20,7 +20,7 @@ FREE = {"detach", "empty", "empty_like", "empty_strided", "new_empty", "new_empt
 
 
 def is_on_host(arguments):
-    """Whether the operands are the step numbers of an optimizer, which stay on the CPU."""
+    """Returns whether the operands are the step numbers of an optimizer, which stay on the CPU."""
     return arguments and isinstance(arguments[0], (list, tuple)) and all(
         isinstance(x, torch.Tensor) and x.dim() == 0 for x in arguments[0])
 

@@ -4,7 +4,7 @@ data are on the device that TAPEGRAD_DEVICE names.
     PROGRAM [--compile] --serve       reads lines "NAME STEPS", answers with the milliseconds
     PROGRAM [--compile] NAME...       prints the median time of a step
 
---cpu-time counts the time of the process on all processors instead of the clock's.
+--cpu-time measures the process's time on all processors instead of wall time.
 """
 import os
 import statistics
@@ -46,7 +46,7 @@ def milliseconds_of(step):
 
 
 def serve(networks):
-    """Keeps the network of the last line, so that further lines with its name go on with it."""
+    """Keeps the network of the last line; further lines with the same name continue its training."""
     current = step = None
     for line in sys.stdin:
         name, steps = line.split()
@@ -67,7 +67,7 @@ def serve(networks):
 
 
 def main(networks):
-    """Runs the command line with a table of functions that make a step."""
+    """Runs the command line; the table maps names to functions that create a training step."""
     names = [word for word in sys.argv[1:] if not word.startswith("--")]
     if "--serve" in sys.argv:
         print(torch.__version__, flush=True)

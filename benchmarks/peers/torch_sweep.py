@@ -8,7 +8,7 @@ sizes are multiplied until an input or result has about 2^15 elements (cache) or
 of PyTorch takes 50 ms. torch_sweep_rows.py adds cases with typical sizes of their own. `tapegrad op bench`
 and PyTorch take turns with groups of cases; a time is the smallest of all rounds.
 
---cpu-time counts processor time, which other programs change less; it makes sense for one thread.
+--cpu-time measures processor time, which other programs affect less; it is useful for one thread.
 
 Prints one line per case: size, pass, ratio (above 1: tapegrad is faster), milliseconds of tapegrad and of
 PyTorch, case. With --page, prints a page of documentation that begins with the text of the file PREFACE:
@@ -91,7 +91,7 @@ def scaled(row, factor):
 
 
 class Case:
-    """A row with its tensors, for both sides."""
+    """A row with its tensors, for tapegrad and for PyTorch."""
 
     def __init__(self, row, size):
         self.row, self.size, self.tensors, self.leaves = row, size, {}, []
@@ -140,13 +140,13 @@ class Case:
         return torch.autograd.grad(ys, self.leaves, self.seeds, allow_unused=True)
 
     def numel(self):
-        """Elements of the largest input or result."""
+        """Returns the number of elements of the largest input or result."""
         ys = self.call(0)
         ys = [ys] if isinstance(ys, torch.Tensor) else list(ys)
         return max(x.numel() for x in [*ys, *self.arguments] if x is not None)
 
     def lines(self):
-        """Cases for the tool, without and with gradient."""
+        """Returns the cases for `tapegrad op`, without and with gradient."""
         line = {"op": self.row.op, "inputs": self.inputs, "attrs": self.row.attrs}
         yield {"id": f"fwd/{self.name}", **line, "order": 0}
         if not self.leaves or self.row.limit == 0:
@@ -181,7 +181,7 @@ def seconds(call):
 
 
 def time_of(case, order):
-    """The shortest time of a call, in milliseconds."""
+    """Returns the shortest time of a call, in milliseconds."""
     once = min(seconds(lambda: case.call(order)) for _ in range(2))
     loops = max(1, int(0.002 / once))
     best, end = once, clock() + TURN
@@ -191,7 +191,7 @@ def time_of(case, order):
 
 
 def cases_of(row, wanted):
-    """Yields the cases of a row at the wanted sizes; none for a size that the row does not reach."""
+    """Yields the cases of a row at the requested sizes; skips sizes that the row does not reach."""
     if "tiny" in wanted:
         yield lambda: Case(row, "tiny")
     wanted = [size for size in wanted if ELEMENTS.get(size)]
@@ -214,7 +214,7 @@ def cases_of(row, wanted):
 
 
 def pattern_of(row):
-    """Equal for rows that differ in their sizes only."""
+    """Returns a key that is equal for rows that differ only in their sizes."""
     shapes = [x and x.shape for x in flat(row.inputs)]
     return row.op, str(row.attrs), tuple(shape == shapes[0] for shape in shapes), len(shapes)
 

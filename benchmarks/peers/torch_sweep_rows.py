@@ -1,4 +1,4 @@
-"""Cases of torch_sweep.py that multiplied sizes do not make: typical sizes of products, convolutions, selections.
+"""Further cases of torch_sweep.py: typical sizes of products, convolutions and selections.
 
 Cases of the size `shapes` (--sizes=shapes) have operands that broadcast, short rows, or few rows."""
 import torch

@@ -1,5 +1,5 @@
-"""The steps of benchmarks/training.cpp in PyTorch, for torch.compile; torch_training.cpp has them in
-C++. torch_steps.py describes the command line; each step also reads the loss."""
+"""The steps of benchmarks/training.cpp in PyTorch, for torch.compile; torch_training.cpp contains
+the C++ version. torch_steps.py describes the command line; each step also reads the loss."""
 import torch
 
 import torch_gpu

@@ -31,7 +31,7 @@ def write_images(folder):
 def lines_of(pattern, command, device):
     done = subprocess.run([*command, f"--device={device}"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True)
-    # A notice says that an op has no kernel for a GPU.
+    # A notice on stderr reports an op without a GPU kernel.
     errors = [line for line in done.stderr.splitlines() if not line.startswith("tapegrad: cuda: ")]
     if done.returncode != 0 or errors:
         sys.exit(f"{' '.join(command)} --device={device}: {done.returncode}\n{done.stderr}")
@@ -42,7 +42,7 @@ def lines_of(pattern, command, device):
 
 
 def check_environment(command):
-    """Without --device, TAPEGRAD_DEVICE chooses the GPU: one without memory fails."""
+    """Checks that TAPEGRAD_DEVICE selects the GPU if --device is absent: a GPU without memory fails."""
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           env=dict(os.environ, TAPEGRAD_DEVICE="cuda", COH_MEMORY="1"))
     if done.returncode == 0 or "left on the device" not in done.stderr:

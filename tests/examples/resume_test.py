@@ -37,7 +37,7 @@ def losses(text):
 
 
 def tensors(path):
-    """The bytes of each tensor of a safetensors file, without those that depend on the time."""
+    """Returns the bytes of each tensor of a safetensors file, without tensors that depend on the time."""
     with open(path, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         data = file.read()

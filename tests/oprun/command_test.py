@@ -19,7 +19,7 @@ WRONG = {"id": "wrong", "op": "exp", "inputs": [{"t": "nowhere"}]}
 
 
 def big_matmul(size):
-    """A case that takes seconds and needs a buffer of one element."""
+    """Returns a case that takes seconds and needs a buffer of one element."""
     whole = {"t": "one", "view": {"shape": [size, size], "strides": [0, 0]}}
     return {"id": "big", "op": "matmul", "inputs": [whole, whole]}
 

@@ -31,7 +31,7 @@ FLOAT_GRADIENT = ("Hardsigmoid", "CELU")
 
 
 class RMSNorm(torch.nn.Module):
-    """The formula of later versions; PyTorch 1.13 lacks this module."""
+    """Implements the formula of later PyTorch versions; PyTorch 1.13 lacks this module."""
 
     def __init__(self, shape, eps):
         super().__init__()

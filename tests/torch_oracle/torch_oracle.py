@@ -34,7 +34,7 @@ def rounded(values, dtype):
     """Returns the values as stored, and as float64."""
     if dtype == "BF16":
         stored = harness.BFloat16(values)
-        # a number stays a number
+        # a scalar stays a scalar
         exact = stored.values().astype(np.float64).reshape(np.shape(values))
         stored.bits = stored.bits.reshape(np.shape(values))
         return stored, exact
@@ -67,7 +67,7 @@ def arranged(array, layout):
 
 
 def dense(gradient, x):
-    """Converts to an array, zeros for None. The sum replaces PyTorch's lazy zeros, for which numpy() shows other memory."""
+    """Converts to an array; None becomes zeros. Adding zeros replaces PyTorch's lazy zeros, which numpy() cannot read."""
     zeros = torch.zeros_like(x)
     return (zeros if gradient is None else zeros + gradient).detach().numpy()
 

@@ -32,7 +32,7 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-# Ops that PyTorch calls by another name, and arguments with another name.
+# Ops and arguments whose names differ in PyTorch.
 NAMES = {"true_divide": "div", "nn.functional.softmin": "softmin", "special.entr": None, "unfold": "tensor.unfold",
          "nn.functional.unfold": "unfold", "nn.functional.fold": "fold", "special.xlog1py": "xlog1py",
          "nn.functional.pad": "pad", "bmm": "bmm", "to": None, "nn.functional.conv2d": "conv2d",
@@ -40,10 +40,10 @@ NAMES = {"true_divide": "div", "nn.functional.softmin": "softmin", "special.entr
          "linalg.norm": None}  # norms of matrices; norm takes those of vectors
 FIXED = {"linalg.vander": {"increasing": True}}  # attributes that PyTorch's name implies
 ARGUMENTS = {"unbiased": "correction", "size": "shape", "repeats": "repeats"}
-# Ops whose samples begin with another argument than the call.
+# Ops whose samples and calls begin with different arguments.
 ORDER = {"where": (1, 0, 2), "nn.functional.embedding": (1, 0), "nn.functional.embedding_bag": (1, 0)}
 FIRST_RESULT = {"triangular_solve"}  # the second is a copy of an argument
-# Attributes that C++ functions take in a form that the catalog has not (tests/first_guess).
+# Attributes that C++ functions accept in a form that the catalog lacks (tests/first_guess).
 FORMS = {("norm", "p"): str, ("kl_div", "reduction"): lambda v: v == "batchmean",
          ("interpolate", "mode"): lambda v: v == "area"}
 
@@ -53,7 +53,7 @@ class Skipped(Exception):
 
 
 def catalog_name(info, catalog):
-    """Name of the op in the catalog, or None."""
+    """Returns the name of the op in the catalog, or None."""
     name = NAMES.get(info.name, info.name)
     if name is None:
         return None
@@ -64,7 +64,7 @@ def catalog_name(info, catalog):
 
 
 def attribute(value, kind):
-    """A Python value as an attribute of the given type."""
+    """Converts a Python value to an attribute of the given type."""
     if isinstance(value, torch.dtype):
         name = str(value).removeprefix("torch.")
         if name.startswith("complex"):
@@ -156,7 +156,7 @@ def bind(about, sample, info):
 
 
 def adapt(op, inputs, attrs):
-    """Writes attributes as the catalog has them."""
+    """Writes attributes in the format of the catalog."""
     for name, value in attrs.items():
         form = FORMS.get((op, name))
         if form and isinstance(value, str) and form(value):
@@ -220,7 +220,7 @@ class Sample:
             seeds.append(torch.from_numpy(np.array(values)))
 
         def gradients(signs=()):
-            """The first gradients; result k is multiplied by signs[k]."""
+            """Returns the first gradients; result k is multiplied by signs[k]."""
             scaled = [v * s for v, s in zip(seeds, signs)] if signs else seeds
             total = sum((y * v).sum() for y, v in zip(floats, scaled) if y.requires_grad)
             first = torch.autograd.grad(total, [x for _, x in self.leaves], create_graph=True, allow_unused=True)
@@ -237,7 +237,7 @@ class Sample:
 
 
 def defined_part(sample, key, values):
-    """The part of a result that the definition of the op determines, where PyTorch's result has more."""
+    """Returns the part of a result that the definition of the op determines; PyTorch's result may have more."""
     op = sample.line["op"]
     if op == "cholesky_solve" and key == "g1/1":  # the op reads one triangle
         return np.triu(values) if sample.line["attrs"].get("upper") else np.tril(values)

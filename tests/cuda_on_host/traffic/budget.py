@@ -95,7 +95,7 @@ def write(program, path, models=()):
 
 
 def self_test(program):
-    """The budget of a coalesced copy refuses the same kernel with a stride, and a new one."""
+    """Checks that the budget of a coalesced copy refuses a strided copy and an unknown kernel."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "budget.tsv")
         write(program, path, ["--planted=1"])

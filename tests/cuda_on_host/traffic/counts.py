@@ -58,7 +58,7 @@ class Kernel:
         return total
 
     def share(self):
-        """The fewest sectors as a share of those that are asked for."""
+        """Returns the least possible number of sectors divided by the number of requested sectors."""
         return self.fewest / self.sectors if self.sectors else 1.0
 
 
@@ -70,7 +70,7 @@ class Counts:
 
 
 def short(symbol):
-    """The name of a kernel without its arguments and namespaces."""
+    """Returns the name of a kernel without its arguments and namespaces."""
     symbol = re.sub(r"^void ", "", symbol)
     symbol = re.sub(r"\(anonymous namespace\)::", "", symbol)
     symbol = re.sub(r"\b(tapegrad|backends|cuda|formulas|coh)::", "", symbol)
