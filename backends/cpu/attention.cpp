@@ -110,7 +110,8 @@ class Dropout {
 
   explicit operator bool() const { return p_ > 0; }
 
-  /// shares [rows, keys] of matrix `head` of the batch, starting at query i and key j.
+  /// Applies dropout to the attention weights [rows, keys] of matrix `head`, from query i, key j
+  /// on.
   void apply(int64_t head, int64_t i, int64_t j, int64_t rows, int64_t keys, T* shares) const {
     alignas(64) Words words;
     const T scale = scale_;
@@ -136,12 +137,12 @@ class Dropout {
   int64_t queries_, keys_;
 };
 
-/// With fewer shares, starting threads takes longer than the attention.
+/// With fewer attention weights, starting threads takes longer than the computation.
 constexpr int64_t kFewestForThreads = 1 << 12;
 
 /// Calls run(i, workspace) for i in [0, count), each with a workspace of `values` elements. Uses
-/// many threads if count and `shares`, the work of all, suffice, otherwise one thread, which leaves
-/// the other threads to the products inside.
+/// many threads if `count` and `shares`, the total number of attention weights, are large enough.
+/// Otherwise uses one thread, which leaves the other threads to the products within run().
 template <typename T, typename Run>
 void for_each_part(int64_t count, int64_t values, int64_t shares, const Run& run) {
   const int threads = omp_get_max_threads();
