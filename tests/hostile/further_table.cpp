@@ -116,7 +116,7 @@ void add_member_rows(Table& table) {
                   "NamedVariable::value NamedModule::key NamedModule::value Reduction::Reduction "
                   "Device::is_cpu Device::is_cuda ModuleDict::items MNIST::images MNIST::targets "
                   "MNIST::is_train NamedList::NamedList BatchIterator::BatchIterator");
-  table.leave_out("reads files, tested in fifth_hour_test.cpp",
+  table.leave_out("reads files, tested in word_for_word_test.cpp",
                   "MNIST::MNIST MNIST::get MNIST::size");
 }
 

@@ -1,4 +1,4 @@
-// First guesses of thirty programs of a first hour: truth values, options in PyTorch's order,
+// First guesses about truth values, options in PyTorch's order,
 // chained options, lists of layers, hooks, and names of Keras and libtorch.
 #include <algorithm>
 #include <array>
@@ -19,7 +19,7 @@ using tapegrad::guesses::text;
 
 std::string yes_or_no(bool condition) { return condition ? "yes" : "no"; }
 
-TEST(FirstHour, TruthValuesArePlainBools) {
+TEST(OptionOrders, TruthValuesArePlainBools) {
   const Variable x = tensor({1.0, 2.0});
   GUESS("yes", yes_or_no(allclose(x, x + 1e-9)));
   GUESS("no", yes_or_no(torch::allclose(x, x + 1, /*rtol=*/1e-4, /*atol=*/1e-4)));
@@ -30,7 +30,7 @@ TEST(FirstHour, TruthValuesArePlainBools) {
   GUESS("yes", yes_or_no(autograd::gradcheck([](const Variable& y) { return y * y; }, {v})));
 }
 
-TEST(FirstHour, SortTakesStableFirst) {
+TEST(OptionOrders, SortTakesStableFirst) {
   const Variable x = tensor({{3, 1}, {2, 5}});
   GUESS("[[2, 1], [3, 5]], [[1, 0], [0, 1]]", torch::sort(x, /*stable=*/true, /*dim=*/0));
   GUESS("[[3, 5], [2, 1]]", torch::sort(x, true, 0, /*descending=*/true).values);
@@ -38,7 +38,7 @@ TEST(FirstHour, SortTakesStableFirst) {
 }
 
 // C++ wants named options in their order of declaration, which is PyTorch's.
-TEST(FirstHour, OptionsHaveTheOrderOfPyTorch) {
+TEST(OptionOrders, OptionsHaveTheOrderOfPyTorch) {
   const Variable zero = zeros({1}), two = full({1}, 2.0);
   GUESS("1.5", smooth_l1_loss(two, zero, {.reduction = "sum", .beta = 1.0}).item());
   GUESS("0.875", huber_loss(two, zero, {.reduction = "mean", .delta = 0.5}).item());
@@ -80,7 +80,7 @@ TEST(FirstHour, OptionsHaveTheOrderOfPyTorch) {
   GUESS("true", equal(image, nn::Fold({4, 4}, 2, {.stride = 2})(columns)));
 }
 
-TEST(FirstHour, ChainedOptions) {
+TEST(OptionOrders, ChainedOptions) {
   namespace F = torch::nn::functional;
   const Variable a = full({2, 2}, 3.0);
   GUESS("[[3, 3, 3, 3]]",
@@ -121,7 +121,7 @@ TEST(FirstHour, ChainedOptions) {
   GUESS("0.01, 0.01, 1", text(rms.lr()) + ", " + text(adam.lr()) + ", " + text(sgd.lr()));
 }
 
-TEST(FirstHour, LibtorchTypes) {
+TEST(OptionOrders, LibtorchTypes) {
   torch::IntArrayRef sizes = torch::IntArrayRef({2, 3});
   const Variable x = torch::arange(0, 12, 2, torch::kFloat32).view(sizes);
   GUESS("true", x.sizes() == sizes && x.sizes().vec() == std::vector<int64_t>{2, 3});
@@ -150,7 +150,7 @@ TEST(FirstHour, LibtorchTypes) {
   GUESS("[1, 2, 3]", torch::tensor(std::span<const float>(std::array<float, 3>{1, 2, 3})));
 }
 
-TEST(FirstHour, Accessors) {
+TEST(OptionOrders, Accessors) {
   Variable x = arange(6).view(2, 3).to(f32).t();  // strides 1 and 3
   auto values = x.accessor<float, 2>();
   GUESS("5", values[2][1]);
@@ -163,7 +163,7 @@ TEST(FirstHour, Accessors) {
   EXPECT_THROW((x.accessor<float, 1>()), ShapeError);
 }
 
-TEST(FirstHour, FormsOfOps) {
+TEST(OptionOrders, FormsOfOps) {
   const Variable x = tensor({1.0, 2.0, 3.0, 6.0});
   GUESS("true true", text(allclose(x.std(false), x.std(0, false))) + ' ' +
                          text(allclose(x.var(/*unbiased=*/false), tensor(3.5))));
@@ -206,7 +206,7 @@ TEST(FirstHour, FormsOfOps) {
   EXPECT_THROW(Gaussian(zeros({2}), Gaussian::Options()), ArgumentError);
 }
 
-TEST(FirstHour, ListsOfLayers) {
+TEST(OptionOrders, ListsOfLayers) {
   nn::ModuleList layers{nn::Linear(2, 4), nn::ReLU()};
   layers->push_back(nn::Linear(4, 1));
   GUESS("[3, 1]", layers[-1](ones({3, 4})).shape());
@@ -251,7 +251,7 @@ struct Policy : nn::Model<Policy> {
   }
 };
 
-TEST(FirstHour, HooksWithVectors) {
+TEST(OptionOrders, HooksWithVectors) {
   nn::Linear layer(2, 2);
   Variable seen;
   int calls = 0;
@@ -292,7 +292,7 @@ TEST(FirstHour, HooksWithVectors) {
   GUESS("[4] 9", text(distribution.sample().shape()) + ' ' + text(value[0].item()));
 }
 
-TEST(FirstHour, WeightDecayOfAGroup) {
+TEST(OptionOrders, WeightDecayOfAGroup) {
   nn::Linear a(1, 1), b(1, 1);
   optim::SGD opt({{.params = a.parameters()}, {.params = b.parameters(), .weight_decay = 0.5}},
                  {.lr = 0.1});
@@ -307,7 +307,7 @@ TEST(FirstHour, WeightDecayOfAGroup) {
   EXPECT_THROW(opt.set_weight_decay(2, 1), IndexError);
 }
 
-TEST(FirstHour, StatesAndArguments) {
+TEST(OptionOrders, StatesAndArguments) {
   nn::Linear net(2, 1);
   std::map<std::string, Variable> copy;
   for (auto& [name, value] : net.state_dict()) copy[name] = value;
@@ -329,7 +329,7 @@ struct Squares : torch::data::datasets::Dataset<Squares> {
   torch::optional<size_t> size() const override { return 6; }
 };
 
-TEST(FirstHour, DataSetsOfLibtorch) {
+TEST(OptionOrders, DataSetsOfLibtorch) {
   auto set = Squares()
                  .map(torch::data::transforms::Normalize<>(1.0, 2.0))
                  .map(torch::data::transforms::Stack<>());
@@ -349,7 +349,7 @@ TEST(FirstHour, DataSetsOfLibtorch) {
   GUESS("[0, 1]", by_channel({full({2, 1, 1}, 1.0).index_put({1}, 4.0), {}}).data.view({-1}));
 }
 
-TEST(FirstHour, KerasCallbacks) {
+TEST(OptionOrders, KerasCallbacks) {
   manual_seed(0);
   const tapegrad::testing::TempDir dir;
   const Variable x = randn({40, 3}), y = x.sum(1, true);
@@ -389,7 +389,7 @@ TEST(FirstHour, KerasCallbacks) {
   writer.flush(), writer.close();
 }
 
-TEST(FirstHour, PrintOptions) {
+TEST(OptionOrders, PrintOptions) {
   const Variable x = tensor({3.14159, 2.71828, 10.0});
   set_printoptions({.precision = 2});
   GUESS("[3.14, 2.72, 10.00]", to_string(x));

@@ -1,4 +1,4 @@
-// Guesses of the eighth hour: options by name where arguments have positions and the reverse,
+// First guesses about options by name where arguments have positions and the reverse,
 // layers within layers, generators, sums of conditions. Numbers are PyTorch's.
 #include <vector>
 
@@ -9,7 +9,7 @@ using guesses::text;
 
 namespace {
 
-TEST(EighthHour, LayersWithinLayers) {
+TEST(PositionalOptions, LayersWithinLayers) {
   nn::Sequential net(nn::Sequential(nn::Linear(2, 4), nn::ReLU()), nn::Linear(4, 2));
   GUESS("[4, 2]", net[0][0].weight().sizes());
   EXPECT_EQ(net[0][-1].kind(), "ReLU");
@@ -19,7 +19,7 @@ TEST(EighthHour, LayersWithinLayers) {
 }
 
 // PyTorch refuses such an assignment; a plain tensor would never be trained.
-TEST(EighthHour, AssignedWeightsAreTrained) {
+TEST(PositionalOptions, AssignedWeightsAreTrained) {
   nn::Linear fc(2, 2);
   fc.weight = ones({2, 2});
   fc.bias = zeros({2});
@@ -46,7 +46,7 @@ TEST(EighthHour, AssignedWeightsAreTrained) {
   EXPECT_FALSE(still.weight.requires_grad());
 }
 
-TEST(EighthHour, OptimizersAndSchedules) {
+TEST(PositionalOptions, OptimizersAndSchedules) {
   nn::Linear net(2, 1);
   optim::SGD sgd(net.parameters(), 0.1, {.momentum = 0.9});
   optim::Adam adam(net, 1e-3, {.weight_decay = 0.1});
@@ -74,7 +74,7 @@ TEST(EighthHour, OptimizersAndSchedules) {
   GUESS("[0.25]", constant.get_last_lr());
 }
 
-TEST(EighthHour, InitialValuesByName) {
+TEST(PositionalOptions, InitialValuesByName) {
   Variable w = empty({200, 50});
   nn::init::trunc_normal_(w, {.std = 0.02});
   EXPECT_LT(w.abs().max().item(), 2.0);
@@ -91,7 +91,7 @@ TEST(EighthHour, InitialValuesByName) {
   EXPECT_NEAR(matmul(w.t(), w).trace().item(), 4 * 50, 1e-2);
 }
 
-TEST(EighthHour, LossesByPosition) {
+TEST(PositionalOptions, LossesByPosition) {
   const Variable logp = log_softmax(tensor({{1., 2.}, {3., 1.}}), 1);
   const Variable y = tensor({1, 0});
   GUESS("0.44019", torch::nll_loss(logp, y, /*weight=*/{}, torch::Reduction::Sum));
@@ -103,7 +103,7 @@ TEST(EighthHour, LossesByPosition) {
                       /*zero_infinity=*/true));
 }
 
-TEST(EighthHour, MasksByPosition) {
+TEST(PositionalOptions, MasksByPosition) {
   manual_seed(3);
   nn::TransformerDecoderLayer layer(8, 2, {.dropout = 0});
   nn::TransformerDecoder decoder(layer, 2);
@@ -122,7 +122,7 @@ TEST(EighthHour, MasksByPosition) {
       equal(both(memory, target, zeros({5, 5}), mask), both(memory, target, {.tgt_mask = mask})));
 }
 
-TEST(EighthHour, MembersByName) {
+TEST(PositionalOptions, MembersByName) {
   const Variable x = tensor({{3., 1., 2.}, {1., 2., 3.}});
   GUESS("[[0, 2, 1], [2, 1, 0]]", x.argsort({.descending = true}));
   GUESS("[[1, 1, 2], [3, 2, 3]], [[1, 0, 0], [0, 1, 1]]", x.sort({.dim = 0}));
@@ -134,7 +134,7 @@ TEST(EighthHour, MembersByName) {
   EXPECT_EQ(sizes, (std::vector<int64_t>{2, 3}));
 }
 
-TEST(EighthHour, FilledByAVariable) {
+TEST(PositionalOptions, FilledByAVariable) {
   Variable x = tensor({1., 5., 3.});
   x.masked_fill_(x > 2, x.min());
   GUESS("[1, 1, 1]", x);
@@ -147,7 +147,7 @@ TEST(EighthHour, FilledByAVariable) {
 }
 
 // F.unfold(x, kernel_size, dilation, padding), not x.unfold(dim, size, step).
-TEST(EighthHour, UnfoldByPosition) {
+TEST(PositionalOptions, UnfoldByPosition) {
   const Variable image = randn({2, 3, 5, 5});
   GUESS("[2, 27, 25]", unfold(image, 3, 1, 1).sizes());
   EXPECT_TRUE(equal(unfold(image, 3, 1, 1), nn::functional::unfold(image, 3, 1, 1)));
@@ -155,7 +155,7 @@ TEST(EighthHour, UnfoldByPosition) {
 }
 
 // As in PyTorch: the sum of conditions is "or", the product is "and".
-TEST(EighthHour, SumsOfConditions) {
+TEST(PositionalOptions, SumsOfConditions) {
   Variable a = tensor({1., 1., 0., 0.}) > 0, b = tensor({1., 0., 1., 0.}) > 0;
   GUESS("[true, false, false, false]", a * b);
   GUESS("[true, true, true, false]", a + b);
@@ -165,7 +165,7 @@ TEST(EighthHour, SumsOfConditions) {
   GUESS("nan", tensor({1.}).std());  // without a sign
 }
 
-TEST(EighthHour, MediansOfEqualElements) {
+TEST(PositionalOptions, MediansOfEqualElements) {
   const Variable x = tensor({1., 2., 2., 5.}).requires_grad_();
   x.median().backward();
   GUESS("[0, 0.5, 0.5, 0]", x.grad());
@@ -177,7 +177,7 @@ TEST(EighthHour, MediansOfEqualElements) {
   GUESS("[0, 0, 0.5, 0.5]", w.grad());
 }
 
-TEST(EighthHour, DataSets) {
+TEST(PositionalOptions, DataSets) {
   const TensorDataset set(randn({20, 2}), zeros({20}, i64));
   auto parts = random_split(set, {15, 5}, torch::Generator().manual_seed(42));
   auto again = random_split(set, {15, 5}, torch::Generator().manual_seed(42));
@@ -196,7 +196,7 @@ TEST(EighthHour, DataSets) {
 }
 
 // The line of a loss that fit() calls is that of fit(), not of the standard library.
-TEST(EighthHour, LineOfALossWithinFit) {
+TEST(PositionalOptions, LineOfALossWithinFit) {
   nn::Linear net(2, 1);
   optim::SGD optimizer(net, 0.1);
   try {
@@ -207,7 +207,7 @@ TEST(EighthHour, LineOfALossWithinFit) {
   }
 }
 
-TEST(EighthHour, SavedTensorsTakenApart) {
+TEST(PositionalOptions, SavedTensorsTakenApart) {
   struct Product : torch::autograd::Function<Product> {
     static Variable forward(torch::autograd::AutogradContext& ctx, Variable a, Variable b) {
       ctx.save_for_backward({a, b});

@@ -1,4 +1,4 @@
-// Guesses of the second hour: dtypes of layers, optimizers in lists, NumPy's files, callbacks of
+// First guesses about dtypes of layers, optimizers in lists, NumPy's files, callbacks of
 // Keras, and results that are printed.
 #include <map>
 #include <sstream>
@@ -20,7 +20,7 @@ struct Net : nn::Model<Net> {
   }
 };
 
-TEST(SecondHour, DtypesOfLayers) {
+TEST(PrintingAndFiles, DtypesOfLayers) {
   Net net;
   GUESS("float32", net.fc.dtype());
   GUESS("float32", net.fc.weight.dtype());
@@ -32,7 +32,7 @@ TEST(SecondHour, DtypesOfLayers) {
   EXPECT_THROW(nn::ReLU().dtype(), ArgumentError);
 }
 
-TEST(SecondHour, ParametersOfListsAndDicts) {
+TEST(PrintingAndFiles, ParametersOfListsAndDicts) {
   nn::ModuleDict heads;
   heads["a"] = nn::Linear(4, 2);
   heads["b"] = nn::Linear(4, 3);
@@ -45,7 +45,7 @@ TEST(SecondHour, ParametersOfListsAndDicts) {
   GUESS("0.01", sgd.lr(1));
 }
 
-TEST(SecondHour, CanCast) {
+TEST(PrintingAndFiles, CanCast) {
   GUESS("true", can_cast(i64, f32));
   GUESS("false", can_cast(torch::kFloat32, torch::kInt64));
   GUESS("true", torch::can_cast(f64, f16));
@@ -54,13 +54,13 @@ TEST(SecondHour, CanCast) {
   GUESS("false", can_cast(u8, boolean));
 }
 
-TEST(SecondHour, RangesOfADtype) {
+TEST(PrintingAndFiles, RangesOfADtype) {
   GUESS("float32", arange(0, 10, 2, f32).dtype());
   GUESS("[0, 2, 4, 6, 8]", arange(0, 10, 2, kInt64));
   GUESS("float64", torch::arange(0, 10, 2, torch::kFloat64).dtype());
 }
 
-TEST(SecondHour, OptimizersInLists) {
+TEST(PrintingAndFiles, OptimizersInLists) {
   std::vector<nn::Linear> parts{nn::Linear(2, 2), nn::Linear(2, 2)};
   std::vector<optim::Adam> optimizers;
   for (auto& part : parts) optimizers.push_back(optim::Adam(part.parameters(), 1e-3));
@@ -75,7 +75,7 @@ TEST(SecondHour, OptimizersInLists) {
   GUESS("0.0001", made.lr());
 }
 
-TEST(SecondHour, FilesOfNumPy) {
+TEST(PrintingAndFiles, FilesOfNumPy) {
   const tapegrad::testing::TempDir dir;
   const std::string path = dir.path() / "x.npy", both = dir.path() / "both.npz";
   const Variable x = tensor({{1, 2}, {3, 4}});
@@ -87,7 +87,7 @@ TEST(SecondHour, FilesOfNumPy) {
   EXPECT_THROW(save(path, x), ArgumentError);  // names write_npy
 }
 
-TEST(SecondHour, CallbacksAndResults) {
+TEST(PrintingAndFiles, CallbacksAndResults) {
   manual_seed(0);
   nn::Linear net(3, 2);
   optim::SGD sgd(net, 0.1);

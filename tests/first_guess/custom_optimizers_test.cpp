@@ -1,4 +1,4 @@
-// Guesses of the fourth hour: optimizers with their own step(), libtorch's functional options,
+// First guesses about optimizers with their own step(), libtorch's functional options,
 // pointers to models, names of torch.utils.data and keras.callbacks.
 #include <memory>
 #include <string>
@@ -36,7 +36,7 @@ struct SignSGD : optim::Optimizer {
   }
 };
 
-TEST(FourthHour, OptimizersWithTheirOwnStep) {
+TEST(CustomOptimizers, OptimizersWithTheirOwnStep) {
   Variable w = tensor({4.f, -2.f}).requires_grad_();
   PlainSGD sgd({w}, 0.25);
   optim::StepLR schedule(sgd, 1, 0.5);
@@ -68,7 +68,7 @@ TEST(FourthHour, OptimizersWithTheirOwnStep) {
   GUESS("0", sgd.param_groups().size());
 }
 
-TEST(FourthHour, FitOfAnOptimizerWithItsOwnStep) {
+TEST(CustomOptimizers, FitOfAnOptimizerWithItsOwnStep) {
   nn::Linear fc(2, 1);
   const Variable x = randn({16, 2}), y = x.sum(1, {.keepdim = true});
   PlainSGD sgd(fc.parameters(), 0.1);
@@ -81,7 +81,7 @@ TEST(FourthHour, FitOfAnOptimizerWithItsOwnStep) {
   fit(fc, loader, sgd, nn::L1Loss(), {.verbose = 0, .accuracy = false});
 }
 
-TEST(FourthHour, GradientsOfDefaultedArguments) {
+TEST(CustomOptimizers, GradientsOfDefaultedArguments) {
   struct Affine : autograd::Function<Affine> {
     static Variable forward(autograd::AutogradContext* ctx, Variable x, Variable w,
                             Variable b = Variable()) {
@@ -110,7 +110,7 @@ TEST(FourthHour, GradientsOfDefaultedArguments) {
   EXPECT_THROW(TooMany::apply(x).backward(), AutogradError);
 }
 
-TEST(FourthHour, FunctionalOptions) {
+TEST(CustomOptimizers, FunctionalOptions) {
   const Variable x = tensor({{-1.f, 2.f}});
   GUESS("[[-0.2, 2]]", F::leaky_relu(x, F::LeakyReLUFuncOptions().negative_slope(0.2)));
   GUESS("[[-0.5, 0.5]]", F::hardtanh(x, F::HardtanhFuncOptions().min_val(-0.5).max_val(0.5)));
@@ -136,7 +136,7 @@ TEST(FourthHour, FunctionalOptions) {
   GUESS("18", F::mse_loss(x, x + 3, F::MSELossFuncOptions(torch::kSum)));
 }
 
-TEST(FourthHour, UnfoldAndFoldByPosition) {
+TEST(CustomOptimizers, UnfoldAndFoldByPosition) {
   // PyTorch: unfold(x, kernel_size, dilation, padding, stride).
   const Variable image = arange(36).to(f32).reshape({1, 1, 6, 6});
   GUESS("true", equal(unfold(image, 2, 3, 0, 1), unfold(image, {.kernel_size = 2, .dilation = 3})));
@@ -150,7 +150,7 @@ TEST(FourthHour, UnfoldAndFoldByPosition) {
                       fold(columns, {6, 6}, {.kernel_size = 2, .stride = 2})));
 }
 
-TEST(FourthHour, MarginsByPosition) {
+TEST(CustomOptimizers, MarginsByPosition) {
   const Variable a = tensor({{1.f, 2.f}, {3.f, 4.f}}), p = tensor({{1.f, 1.f}, {3.f, 3.f}}),
                  n = tensor({{0.f, 2.f}, {5.f, 4.f}});
   EXPECT_NEAR(0.5, triplet_margin_loss(a, p, n, 1.0).item(), 1e-5);
@@ -158,7 +158,7 @@ TEST(FourthHour, MarginsByPosition) {
   EXPECT_NEAR(0.5, nn::TripletMarginLoss(1.0)(a, p, n).item(), 1e-5);
 }
 
-TEST(FourthHour, ModelsBehindPointers) {
+TEST(CustomOptimizers, ModelsBehindPointers) {
   const tapegrad::testing::TempDir dir;
   const std::string path = (dir / "net.safetensors").string();
   auto net = std::make_shared<nn::Linear>(3, 2), copy = std::make_shared<nn::Linear>(3, 2);
@@ -167,14 +167,14 @@ TEST(FourthHour, ModelsBehindPointers) {
   GUESS("true", equal(net->weight, copy->weight));
 }
 
-TEST(FourthHour, OptionsOfAdamAsATuple) {
+TEST(CustomOptimizers, OptionsOfAdamAsATuple) {
   nn::Linear fc(2, 2);
   torch::optim::Adam adam(fc.parameters(),
                           torch::optim::AdamOptions(2e-4).betas(std::make_tuple(0.5, 0.999)));
   GUESS("0.0002", adam.lr());
 }
 
-TEST(FourthHour, LayersOfContainers) {
+TEST(CustomOptimizers, LayersOfContainers) {
   nn::Sequential net(nn::Linear(4, 3), nn::ReLU());
   GUESS("[3, 4]", net->at<nn::Linear>(0).weight.shape());
   std::string kinds;
@@ -206,7 +206,7 @@ TEST(FourthHour, LayersOfContainers) {
   GUESS("[1, 4]", x.shape());
 }
 
-TEST(FourthHour, NamesOfTorchUtilsData) {
+TEST(CustomOptimizers, NamesOfTorchUtilsData) {
   struct Squares : data::Dataset {
     using Dataset::get;
     int64_t size() const override { return 6; }
@@ -227,7 +227,7 @@ TEST(FourthHour, NamesOfTorchUtilsData) {
   callbacks::EarlyStopping({.monitor = "loss", .patience = 2});
 }
 
-TEST(FourthHour, GuardsOfTorch) {
+TEST(CustomOptimizers, GuardsOfTorch) {
   const Variable w = ones({2}, {.requires_grad = true});
   {
     torch::no_grad guard;
@@ -239,7 +239,7 @@ TEST(FourthHour, GuardsOfTorch) {
   GUESS("false", (w * 2).requires_grad());
 }
 
-TEST(FourthHour, MemoryWithOptions) {
+TEST(CustomOptimizers, MemoryWithOptions) {
   std::vector<int32_t> values{1, 2, 3, 4};
   torch::Tensor x =
       torch::from_blob(values.data(), {2, 2}, torch::TensorOptions().dtype(torch::kInt));
@@ -249,7 +249,7 @@ TEST(FourthHour, MemoryWithOptions) {
   GUESS("true", torch::from_blob(weights, {2}, torch::requires_grad()).requires_grad());
 }
 
-TEST(FourthHour, LinesOfErrorsOfPositionalTransforms) {
+TEST(CustomOptimizers, LinesOfErrorsOfPositionalTransforms) {
   const auto file_of_error = [](auto&& call) {
     try {
       call();
@@ -264,10 +264,10 @@ TEST(FourthHour, LinesOfErrorsOfPositionalTransforms) {
         file_of_error([&] { stft(x, 64, 4, {}, {}, false); }),
         file_of_error([&] { istft(y, 16, 4, {}, {}, true, false, false); }),
         file_of_error([&] { istft(y, 15, 4); })})
-    EXPECT_NE(what.find("fourth_hour_test.cpp"), std::string::npos) << what;
+    EXPECT_NE(what.find("custom_optimizers_test.cpp"), std::string::npos) << what;
 }
 
-TEST(FourthHour, AveragesOfModelsWithoutConst) {
+TEST(CustomOptimizers, AveragesOfModelsWithoutConst) {
   struct Net : nn::Model<Net> {
     nn::Linear fc{2, 2};
     void members(nn::Members& m) override { m("fc", fc); }

@@ -1,4 +1,4 @@
-// Guesses of the sixth hour: whole programs, typed from memory before reading a header. Loops with
+// First guesses about whole programs, typed from memory before reading a header. Loops with
 // rates of their own, expressions in place, averages of weights, rules of gradients.
 #include <vector>
 
@@ -10,7 +10,7 @@ using guesses::text;
 namespace {
 
 // As in Python, where group["lr"] is a number.
-TEST(SixthHour, CopyOfARateIsANumber) {
+TEST(TrainingLoops, CopyOfARateIsANumber) {
   nn::Linear layer(2, 2);
   optim::SGD sgd(layer, {.lr = 0.5, .weight_decay = 0.25});
   auto& group = sgd.param_groups()[0];
@@ -27,7 +27,7 @@ TEST(SixthHour, CopyOfARateIsANumber) {
 }
 
 // y *= w, where y is the result of an op and w requires a gradient.
-TEST(SixthHour, ProductsInPlace) {
+TEST(TrainingLoops, ProductsInPlace) {
   Variable w = torch::tensor({1.0, 2.0}).requires_grad_();
   Variable p = w + 1;
   p *= w;
@@ -59,7 +59,7 @@ struct ToDouble : autograd::Function<ToDouble> {
 };
 
 // As in PyTorch, the gradient of an argument that was broadcast is summed, and converted.
-TEST(SixthHour, GradientsOfFunctionsFit) {
+TEST(TrainingLoops, GradientsOfFunctionsFit) {
   const Variable x = torch::arange(6).to(f32).view({2, 3});
   Variable row = torch::ones({3}).requires_grad_(), number = torch::tensor(2.0).requires_grad_();
   Variable column = torch::ones({2, 1}).requires_grad_();
@@ -86,7 +86,7 @@ TEST(SixthHour, GradientsOfFunctionsFit) {
 }
 
 // remove[..., 0] = 0 of a filter of logits; finished |= token == end.
-TEST(SixthHour, MasksAreWritten) {
+TEST(TrainingLoops, MasksAreWritten) {
   Variable mask = torch::ones({2, 3}, torch::kBool);
   mask.index_put_({"...", 0}, 0);
   mask.index_put_({torch::tensor({1}), torch::tensor({2})}, 0);
@@ -114,7 +114,7 @@ TEST(SixthHour, MasksAreWritten) {
 }
 
 // p.grad = g: gradients that a program computes itself.
-TEST(SixthHour, GradientsAreSet) {
+TEST(TrainingLoops, GradientsAreSet) {
   const Variable x = torch::tensor({1.0, 2.0}).requires_grad_();
   const Variable g = torch::tensor({3.0, 4.0});
   sum(x * g).backward();
@@ -128,7 +128,7 @@ TEST(SixthHour, GradientsAreSet) {
 }
 
 // The kept gradient is the one that the hooks leave, whichever was registered first.
-TEST(SixthHour, HooksBeforeAndAfterRetainGrad) {
+TEST(TrainingLoops, HooksBeforeAndAfterRetainGrad) {
   const Variable x = torch::tensor({1.0, 2.0}).requires_grad_();
   Variable y = x * 2;
   y.register_hook([](const Variable& g) { return g * 3; });
@@ -139,7 +139,7 @@ TEST(SixthHour, HooksBeforeAndAfterRetainGrad) {
   GUESS("[60, 60]", x.grad());
 }
 
-TEST(SixthHour, PartsOfADictionaryAndFunctionsAsLayers) {
+TEST(TrainingLoops, PartsOfADictionaryAndFunctionsAsLayers) {
   nn::ModuleDict heads{{"a", nn::Linear(2, 1)}, {"b", nn::Linear(2, 1)}};
   for (auto& p : heads["a"].parameters()) p.requires_grad_(false);
   heads["b"].requires_grad_(false);
@@ -149,7 +149,7 @@ TEST(SixthHour, PartsOfADictionaryAndFunctionsAsLayers) {
   EXPECT_GE(net(torch::randn({3, 2})).min().item(), 0);
 }
 
-TEST(SixthHour, OptionsByName) {
+TEST(TrainingLoops, OptionsByName) {
   nn::Linear layer(2, 2);
   optim::SGD sgd(layer, 1.0);
   optim::PolynomialLR schedule(sgd, {.total_iters = 4, .power = 2.0});

@@ -1,4 +1,4 @@
-// Guesses of the seventh hour: assignments to grad() and data(), complex results, parts with names,
+// First guesses about assignments to grad() and data(), complex results, parts with names,
 // enumerate(), data sets in place of loaders. Numbers are PyTorch's.
 #include <tuple>
 #include <unordered_map>
@@ -13,7 +13,7 @@ using guesses::text;
 namespace {
 
 // backup[name] = p.data; p.data = shadow[name]; ...; p.data = backup[name]
-TEST(SeventhHour, DataIsReplacedNotWritten) {
+TEST(GradientAssignments, DataIsReplacedNotWritten) {
   nn::Linear layer(2, 1);
   nn::init::constant_(layer.weight, 1);
   const Variable shadow = full({1, 2}, 5.0);
@@ -39,7 +39,7 @@ TEST(SeventhHour, DataIsReplacedNotWritten) {
   GUESS("[[1, 1]]", layer.weight);
 }
 
-TEST(SeventhHour, GradientsAreSet) {
+TEST(GradientAssignments, GradientsAreSet) {
   Variable w = tensor({1.0, 2.0}).requires_grad_();
   w.grad() = tensor({3.0, 4.0});  // where there is none yet
   GUESS("[3, 4]", w.grad());
@@ -61,7 +61,7 @@ TEST(SeventhHour, GradientsAreSet) {
   EXPECT_THROW((w * 2).set_grad(ones({2})), AutogradError);
 }
 
-TEST(SeventhHour, GradientOfOneVariable) {
+TEST(GradientAssignments, GradientOfOneVariable) {
   const Variable x = tensor({{1.0, 2.0}, {3.0, 4.0}}).requires_grad_();
   GUESS("[[2, 4], [6, 8]]", autograd::grad((x * x).sum(), x));
   const Variable dy = autograd::grad(x * x, x, ones_like(x), true, true);
@@ -72,7 +72,7 @@ TEST(SeventhHour, GradientOfOneVariable) {
 }
 
 // torch.nn.functional.unfold(x, kernel_size, dilation, padding, stride)
-TEST(SeventhHour, UnfoldOfFunctionalIsThatOfImages) {
+TEST(GradientAssignments, UnfoldOfFunctionalIsThatOfImages) {
   const Variable x = arange(16).to(f32).view({1, 1, 4, 4});
   GUESS("[1, 9, 16]", nn::functional::unfold(x, 3, 1, 1).shape());
   GUESS("750", nn::functional::unfold(x, 3, 1, 1).sum());
@@ -80,7 +80,7 @@ TEST(SeventhHour, UnfoldOfFunctionalIsThatOfImages) {
   GUESS("[1, 1, 4, 2, 2]", x.unfold(3, 2, 2).shape());
 }
 
-TEST(SeventhHour, ComplexResults) {
+TEST(GradientAssignments, ComplexResults) {
   const Variable x = tensor({1.0, 2.0, 3.0, 4.0});
   const auto spectrum = fft::rfft(x);
   GUESS("[10, 2.82843, 2]", spectrum.abs());
@@ -124,7 +124,7 @@ TEST(SeventhHour, ComplexResults) {
   GUESS("[3, 3]", stft(ones({16}), 4, {.hop_length = 8, .window = ones({4})}).abs().shape());
 }
 
-TEST(SeventhHour, PartsWithNames) {
+TEST(GradientAssignments, PartsWithNames) {
   const Variable x = arange(12).to(f32).view({1, 12});
   auto [q, k, v] = x.chunk<3>(-1);
   GUESS("[[4, 5, 6, 7]]", k);
@@ -144,7 +144,7 @@ TEST(SeventhHour, PartsWithNames) {
   GUESS("3", unique(tensor({2, 1, 2, 5})).numel());
 }
 
-TEST(SeventhHour, NumbersByPosition) {
+TEST(GradientAssignments, NumbersByPosition) {
   const Variable a = ones({2, 2}), batch = ones({1, 2, 2});
   GUESS("[[4.5, 4.5], [4.5, 4.5]]", torch::addmm(a, a, a, 0.5, 2));
   GUESS("[[[4.5, 4.5], [4.5, 4.5]]]", torch::baddbmm(batch, batch, batch, 0.5, 2));
@@ -163,7 +163,7 @@ struct Rounded : autograd::Function<Rounded> {
   static variable_list backward(AutogradContext*, variable_list g) { return {g[0] + g[1]}; }
 };
 
-TEST(SeventhHour, FunctionsOfTransforms) {
+TEST(GradientAssignments, FunctionsOfTransforms) {
   const Variable x = tensor({1.0, 2.0}).requires_grad_();
   sum(Rounded::apply(x)[0]).backward();
   GUESS("[1, 1]", x.grad());
@@ -178,7 +178,7 @@ TEST(SeventhHour, FunctionsOfTransforms) {
         vmap([](const Variable& v) { return v * 2; }, 0, 1)(tensor({{1.0, 2.0}, {3.0, 4.0}})));
 }
 
-TEST(SeventhHour, Enumerate) {
+TEST(GradientAssignments, Enumerate) {
   TensorDataset set(arange(6).to(f32), arange(6));
   DataLoader loader(set, 2);
   std::string seen;
@@ -206,7 +206,7 @@ TEST(SeventhHour, Enumerate) {
   EXPECT_EQ(lists.size(), 2);
 }
 
-TEST(SeventhHour, DataSetsInPlaceOfLoaders) {
+TEST(GradientAssignments, DataSetsInPlaceOfLoaders) {
   manual_seed(0);
   TensorDataset set(randn({32, 4}), randint(0, 3, {32}));
   nn::Sequential net(nn::Linear(4, 3));
@@ -220,7 +220,7 @@ TEST(SeventhHour, DataSetsInPlaceOfLoaders) {
 }
 
 // Numbers of torch.optim with maximize=True.
-TEST(SeventhHour, Maximize) {
+TEST(GradientAssignments, Maximize) {
   const auto climb = [](auto make) {
     Variable p = tensor({1.0, 2.0}).requires_grad_();
     auto optimizer = make(std::vector<Variable>{p});
@@ -243,7 +243,7 @@ TEST(SeventhHour, Maximize) {
        2.28569, 2.59340);
 }
 
-TEST(SeventhHour, Layers) {
+TEST(GradientAssignments, Layers) {
   nn::Sequential net;
   EXPECT_TRUE(net.empty());
   net.add_module("fc", nn::Linear(2, 2));
@@ -273,7 +273,7 @@ TEST(SeventhHour, Layers) {
 }
 
 // jax.grad(loss, argnums=(0, 1)), torch.func.grad_and_value(loss, argnums=(0, 1))
-TEST(SeventhHour, GradientsInSeveralArguments) {
+TEST(GradientAssignments, GradientsInSeveralArguments) {
   const auto loss = [](const Variable& w, const Variable& b, const Variable& x) {
     return sum(square(w * x + b));
   };
@@ -302,7 +302,7 @@ TEST(SeventhHour, GradientsInSeveralArguments) {
 }
 
 // model.fit(x, y, callbacks=[keras.callbacks.TerminateOnNaN()])
-TEST(SeventhHour, ALossOfNanEndsTheTraining) {
+TEST(GradientAssignments, ALossOfNanEndsTheTraining) {
   nn::Linear net(1, 1);
   optim::SGD sgd(net, 1e30);
   const History history = fit(net, ones({64, 1}), zeros({64, 1}), sgd, nn::MSELoss(),
@@ -325,7 +325,7 @@ struct Encoder : nn::Model<Encoder> {
   std::tuple<Variable, std::tuple<Variable, Variable>> states(const Variable& x) { return lstm(x); }
   std::tuple<Variable, Variable, Variable> three(const Variable& x) { return lstm(x); }
 };
-TEST(SeventhHour, ResultsOfRecurrentLayersAreTuples) {
+TEST(GradientAssignments, ResultsOfRecurrentLayersAreTuples) {
   Encoder encoder;
   const Variable x = randn({5, 2, 3});
   const auto [output, h] = encoder(x);
@@ -337,7 +337,7 @@ TEST(SeventhHour, ResultsOfRecurrentLayersAreTuples) {
 }
 
 // torch.save({name: p for name, p in model.named_parameters()}, path)
-TEST(SeventhHour, MapsOfVariablesAreSavedAndLoaded) {
+TEST(GradientAssignments, MapsOfVariablesAreSavedAndLoaded) {
   const tapegrad::testing::TempDir dir;
   const std::string path = (dir / "maps.safetensors").string();
   nn::Linear net(2, 3);
@@ -354,14 +354,14 @@ TEST(SeventhHour, MapsOfVariablesAreSavedAndLoaded) {
 }
 
 // torch.logspace(0, 2, 3, dtype=torch.float64); torch.log10(x)
-TEST(SeventhHour, PowersOfTenAreExact) {
+TEST(GradientAssignments, PowersOfTenAreExact) {
   const Variable x = logspace(0, 2, 3, {.dtype = f64});
   GUESS("[1, 10, 100]", x);
   GUESS("[0, 1, 2]", floor(log10(x)));
 }
 
 // torch.gradient(y, spacing=2.0, dim=1, edge_order=2); torch.unravel_index(i, (2, 3, 4))
-TEST(SeventhHour, DifferencesAndCoordinates) {
+TEST(GradientAssignments, DifferencesAndCoordinates) {
   const Variable y = tensor({{1.0, 4.0, 9.0, 16.0}, {2.0, 3.0, 5.0, 9.0}}, {.dtype = f64});
   const std::vector<Variable> slopes = gradient(y);
   ASSERT_EQ(slopes.size(), 2u);
@@ -379,7 +379,7 @@ TEST(SeventhHour, DifferencesAndCoordinates) {
 }
 
 // torch.kaiser_window(5), torch.nn.init.dirac_(w, 2)
-TEST(SeventhHour, WindowsAndDiracWeights) {
+TEST(GradientAssignments, WindowsAndDiracWeights) {
   const Variable of_torch = tensor(
       {5.277344132010e-05, 0.1017196877096, 0.7929398341015, 0.7929398341015, 0.1017196877096},
       {.dtype = f64});
@@ -396,7 +396,7 @@ TEST(SeventhHour, WindowsAndDiracWeights) {
 }
 
 // self.gamma = nn.Parameter(torch.ones(3)), without the nn.Parameter
-TEST(SeventhHour, AParameterThatIsAssignedIsTrained) {
+TEST(GradientAssignments, AParameterThatIsAssignedIsTrained) {
   nn::Parameter gamma;
   gamma = ones({3});
   EXPECT_TRUE(gamma.requires_grad());
@@ -432,7 +432,7 @@ struct Wide : nn::Model<Wide, Narrow> {
   }
   Variable forward(const Variable& x) const { return b(Narrow::forward(x)); }
 };
-TEST(SeventhHour, AModelThatDerivesFromAModelIsNotItsBase) {
+TEST(GradientAssignments, AModelThatDerivesFromAModelIsNotItsBase) {
   const Variable x = ones({4, 2});
   Sliced sliced;
   try {
@@ -451,7 +451,7 @@ TEST(SeventhHour, AModelThatDerivesFromAModelIsNotItsBase) {
 }
 
 // model.fit(x, y) of a regression, without a loss
-TEST(SeventhHour, TheLossOfOneOutputIsNamed) {
+TEST(GradientAssignments, TheLossOfOneOutputIsNamed) {
   nn::Linear net(2, 1);
   optim::SGD sgd(net, 0.1);
   const Variable x = ones({8, 2}), y = ones({8, 1});

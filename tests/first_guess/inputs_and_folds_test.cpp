@@ -1,4 +1,4 @@
-// Guesses of the third hour: several inputs, folds, metrics, groups of optimizers, NumPy's names,
+// First guesses about several inputs, folds, metrics, groups of optimizers, NumPy's names,
 // and options of libtorch without `torch::`.
 #include <map>
 #include <string>
@@ -11,7 +11,7 @@ using namespace tapegrad;
 
 namespace {
 
-TEST(ThirdHour, DataSetsOfThreeTensors) {
+TEST(InputsAndFolds, DataSetsOfThreeTensors) {
   const Variable image = arange(24).reshape({6, 4}).to(f32), age = arange(6).to(f32);
   StackDataset data(image, age, age * 2);
   GUESS("6", data.size());
@@ -33,7 +33,7 @@ TEST(ThirdHour, DataSetsOfThreeTensors) {
   EXPECT_THROW(random_split(data, {4, 1}), ArgumentError);
 }
 
-TEST(ThirdHour, FoldsByTensor) {
+TEST(InputsAndFolds, FoldsByTensor) {
   TensorDataset data(arange(10).to(f32).unsqueeze(1), arange(10));
   const Variable order = tensor({3, 1, 4, 5, 9, 2, 6, 8, 7, 0});
   Subset part(data, order.slice(0, 0, 3));
@@ -48,7 +48,7 @@ TEST(ThirdHour, FoldsByTensor) {
   GUESS("10", tested);
 }
 
-TEST(ThirdHour, MetricsOfPredictedClasses) {
+TEST(InputsAndFolds, MetricsOfPredictedClasses) {
   // scikit-learn: f1_score(average="macro") is the mean of 1, 1/2 and 1/2.
   const Variable predicted = tensor({0, 2, 1, 2, 0, 1}), truth = tensor({0, 1, 1, 2, 0, 2});
   metrics::F1 f1(3);
@@ -65,7 +65,7 @@ TEST(ThirdHour, MetricsOfPredictedClasses) {
   GUESS("0.5", of_probabilities.compute());
 }
 
-TEST(ThirdHour, GroupsAsInLibtorch) {
+TEST(InputsAndFolds, GroupsAsInLibtorch) {
   nn::Linear fc(4, 2);
   optim::AdamW adam(fc.parameters(), torch::optim::AdamWOptions(1e-3).weight_decay(0.1));
   for (auto& group : adam.param_groups()) {
@@ -83,7 +83,7 @@ TEST(ThirdHour, GroupsAsInLibtorch) {
   GUESS("0.0001", other.lr());
 }
 
-TEST(ThirdHour, OptionsWithoutTorch) {
+TEST(InputsAndFolds, OptionsWithoutTorch) {
   nn::Conv2d conv(nn::Conv2dOptions(3, 8, 3).padding(1).bias(false));
   GUESS("[1, 8, 5, 5]", conv(ones({1, 3, 5, 5})).shape());
   nn::Linear fc(nn::LinearOptions(4, 2).bias(false));
@@ -92,7 +92,7 @@ TEST(ThirdHour, OptionsWithoutTorch) {
   GUESS("[0, 0, 0]", words(tensor({0}))[0]);
 }
 
-TEST(ThirdHour, NamesOfParameters) {
+TEST(InputsAndFolds, NamesOfParameters) {
   nn::Sequential net(nn::Linear(4, 3), nn::Tanh(), nn::Linear(3, 2));
   for (auto& item : net.named_parameters())
     if (item.key().ends_with("weight")) nn::init::xavier_normal_(item.value());
@@ -104,7 +104,7 @@ TEST(ThirdHour, NamesOfParameters) {
   GUESS("1", average.updates());
 }
 
-TEST(ThirdHour, ReductionOfBinaryCrossEntropy) {
+TEST(InputsAndFolds, ReductionOfBinaryCrossEntropy) {
   const Variable p = tensor({0.5f, 0.25f}), y = tensor({1.f, 0.f});
   EXPECT_NEAR(std::log(2.0) - std::log(0.75),
               binary_cross_entropy(p, y, {.reduction = "sum"}).item(), 1e-6);
@@ -113,7 +113,7 @@ TEST(ThirdHour, ReductionOfBinaryCrossEntropy) {
   EXPECT_NEAR((std::log(2.0) - std::log(0.75)) / 2, binary_cross_entropy(p, y, {}).item(), 1e-6);
 }
 
-TEST(ThirdHour, ArraysOfNumPy) {
+TEST(InputsAndFolds, ArraysOfNumPy) {
   const tapegrad::testing::TempDir dir;
   const Variable x = randn({2, 3});
   save_npy((dir / "x.npy").string(), x);

@@ -1,4 +1,4 @@
-// Guesses of the fifth hour: whole programs of users of PyTorch and libtorch, word for word:
+// First guesses about whole programs of users of PyTorch and libtorch, word for word:
 // groups of parameters, dictionaries of parameters, states of an LSTM, loops of one's own.
 #include <filesystem>
 #include <memory>
@@ -38,7 +38,7 @@ double train(Net& net, DataLoader& loader, optim::Optimizer& optimizer, nn::Cros
 
 namespace {
 
-TEST(FifthHour, TrainOfTheProgram) {
+TEST(WordForWord, TrainOfTheProgram) {
   Net net;
   optim::SGD sgd(net.parameters(), 0.1);
   TensorDataset data(randn({8, 4}), randint(0, 2, {8}));
@@ -60,7 +60,7 @@ TEST(FifthHour, TrainOfTheProgram) {
       0);
 }
 
-TEST(FifthHour, DictionaryOfParameters) {
+TEST(WordForWord, DictionaryOfParameters) {
   Net net;
   auto params = net.named_parameters();
   GUESS("[2, 4]", params["fc.weight"].sizes());
@@ -85,7 +85,7 @@ TEST(FifthHour, DictionaryOfParameters) {
   GUESS("2", net.modules(/*include_self=*/false).size());
 }
 
-TEST(FifthHour, LayersOfASequentialByName) {
+TEST(WordForWord, LayersOfASequentialByName) {
   nn::Sequential net({{"fc", nn::Linear(4, 3)}, {"act", nn::ReLU()}});
   GUESS("[3, 4]", net["fc"].weight().sizes());
   GUESS("[3]", net[0].bias().sizes());
@@ -107,7 +107,7 @@ TEST(FifthHour, LayersOfASequentialByName) {
   for (auto& [name, head] : heads.items()) GUESS("a1", name + std::to_string(head.bias().numel()));
 }
 
-TEST(FifthHour, StatesOfAnLstm) {
+TEST(WordForWord, StatesOfAnLstm) {
   nn::LSTM lstm(4, 6);
   const Variable x = randn({5, 3, 4}), h0 = ones({1, 3, 6}), c0 = zeros({1, 3, 6});
   const Variable expected = lstm(x, h0, c0)[0];
@@ -127,7 +127,7 @@ TEST(FifthHour, StatesOfAnLstm) {
   nn::RNN with_tanh(torch::nn::RNNOptions(4, 6).nonlinearity(torch::kTanh));
 }
 
-TEST(FifthHour, NamedChoicesOfLibtorch) {
+TEST(WordForWord, NamedChoicesOfLibtorch) {
   nn::EmbeddingBag bag(torch::nn::EmbeddingBagOptions(5, 2).mode(torch::kSum));
   nn::init::ones_(bag.weight);
   GUESS("[[2, 2]]", bag(tensor({{1, 3}})));
@@ -146,7 +146,7 @@ TEST(FifthHour, NamedChoicesOfLibtorch) {
   GUESS("true", ones({2}).device().is_cpu());
 }
 
-TEST(FifthHour, GroupsOfLibtorch) {
+TEST(WordForWord, GroupsOfLibtorch) {
   nn::Linear fc(4, 2);
   std::vector<torch::optim::OptimizerParamGroup> groups;
   groups.emplace_back(std::vector<torch::Tensor>{fc.weight},
@@ -160,7 +160,7 @@ TEST(FifthHour, GroupsOfLibtorch) {
   GUESS("0", adam.param_groups()[1].weight_decay());
 }
 
-TEST(FifthHour, ScalerOfADevice) {
+TEST(WordForWord, ScalerOfADevice) {
   nn::Linear fc(2, 1);
   optim::SGD sgd(fc.parameters(), 0.1);
   torch::amp::GradScaler scaler("cpu"), small("cuda", {.init_scale = 2.0});
@@ -172,7 +172,7 @@ TEST(FifthHour, ScalerOfADevice) {
   EXPECT_THROW(GradScaler("cup"), ArgumentError);
 }
 
-TEST(FifthHour, BackwardByPosition) {
+TEST(WordForWord, BackwardByPosition) {
   const Variable x = tensor({1.f, 2.f}).requires_grad_();
   const Variable y = (x * x).sum();
   y.backward({}, /*retain_graph=*/true, /*create_graph=*/true);
@@ -185,7 +185,7 @@ TEST(FifthHour, BackwardByPosition) {
   GUESS("true", x.requires_grad());
 }
 
-TEST(FifthHour, MoreOps) {
+TEST(WordForWord, MoreOps) {
   GUESS("[1, 3, 3]", torch::repeat_interleave(tensor({1, 2, 3}), tensor({1, 0, 2})));
   GUESS("[1, 2, 3, 4, 4]", tensor({{1, 2}, {3, 4}}).repeat_interleave(tensor({1, 1, 1, 2})));
   GUESS("[3, -4]", tensor({7, -7}).div(2, "floor"));
@@ -200,7 +200,7 @@ TEST(FifthHour, MoreOps) {
   EXPECT_THROW(torch::pca_lowrank(x, 6), ArgumentError);
 }
 
-TEST(FifthHour, Iterators) {
+TEST(WordForWord, Iterators) {
   TensorDataset data(arange(6).to(f32), arange(6));
   torch::utils::data::DataLoader loader(data, {.batch_size = 2});
   auto [x, y] = next(iter(loader));
@@ -227,7 +227,7 @@ TEST(FifthHour, Iterators) {
   GUESS("[0, 1, 4, 9]", next(iter(of_squares)).data);
 }
 
-TEST(FifthHour, TextsAndChecks) {
+TEST(WordForWord, TextsAndChecks) {
   GUESS("step-3.pt", torch::str("step-", 3, ".pt"));
   GUESS("[[1, 0], [0, 1]]", utils::to_categorical(tensor({0, 1}), 2));
   ::testing::internal::CaptureStdout();
@@ -240,18 +240,18 @@ TEST(FifthHour, TextsAndChecks) {
   } catch (const ArgumentError& error) {
     const std::string what = error.what();
     EXPECT_NE(what.find("a matrix, not [2]"), std::string::npos) << what;
-    EXPECT_NE(what.find("fifth_hour_test.cpp"), std::string::npos) << what;
+    EXPECT_NE(what.find("word_for_word_test.cpp"), std::string::npos) << what;
   }
   if (torch::cuda::is_available()) return;
   try {
     torch::cuda::synchronize();
     ADD_FAILURE();
   } catch (const DeviceError& error) {
-    EXPECT_NE(std::string(error.what()).find("fifth_hour_test.cpp"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("word_for_word_test.cpp"), std::string::npos);
   }
 }
 
-TEST(FifthHour, Pruning) {
+TEST(WordForWord, Pruning) {
   namespace prune = torch::nn::utils::prune;
   nn::Linear fc(2, 2);
   optim::SGD sgd(fc.parameters(), 0.5);
@@ -284,7 +284,7 @@ TEST(FifthHour, Pruning) {
   EXPECT_THROW(prune::remove(fc, "weight"), ArgumentError);
 }
 
-TEST(FifthHour, MnistOfLibtorch) {
+TEST(WordForWord, MnistOfLibtorch) {
   if (!std::filesystem::exists(kFashionMnistDir)) GTEST_SKIP() << "no " << kFashionMnistDir;
   using torch::data::datasets::MNIST;
   GUESS("10000", *MNIST(kFashionMnistDir, MNIST::Mode::kTest).size());

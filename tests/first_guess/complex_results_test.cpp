@@ -1,4 +1,4 @@
-// Guesses of the ninth hour: complex numbers that stay complex, gradients that are zero instead of
+// First guesses about complex numbers that stay complex, gradients that are zero instead of
 // missing, parts of results by number, options behind positions. Numbers are PyTorch's.
 #include <functional>
 #include <vector>
@@ -24,7 +24,7 @@ void expect_close(const Variable& x, const Variable& expected) {
   EXPECT_TRUE(allclose(x.to(f64), expected.to(f64), 1e-5, 1e-6)) << x << " instead of " << expected;
 }
 
-TEST(NinthHour, ComplexNumbersStayComplex) {
+TEST(ComplexResults, ComplexNumbersStayComplex) {
   const Variable x = tensor({{1.0, 2.0, 3.0, 4.0}, {4.0, 3.0, 2.0, 1.0}});
   auto z = fft::rfft(x);
   expect_close(z[0].abs(), tensor({10.0, 2.8284271, 2.0}));
@@ -55,7 +55,7 @@ TEST(NinthHour, ComplexNumbersStayComplex) {
 }
 
 // An optimizer skips a parameter without a gradient, and decays one whose gradient is 0.
-TEST(NinthHour, ZeroGradientsAreDefined) {
+TEST(ComplexResults, ZeroGradientsAreDefined) {
   Variable w = tensor({1.0, 2.0}).requires_grad_();
   optim::SGD optimizer({w}, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.5});
   for (int i = 0; i < 3; ++i) {
@@ -75,7 +75,7 @@ TEST(NinthHour, ZeroGradientsAreDefined) {
   zero_of([](const Variable& x) { return x.pow(0); });
 }
 
-TEST(NinthHour, PartsOfResultsByNumber) {
+TEST(ComplexResults, PartsOfResultsByNumber) {
   const Variable m = tensor({{2.0, 1.0}, {1.0, 3.0}});
   expect_close(linalg::slogdet(m)[1], tensor(1.609438));
   expect_close(linalg::svd(m)[1], linalg::svd(m).s);
@@ -91,7 +91,7 @@ TEST(NinthHour, PartsOfResultsByNumber) {
   EXPECT_EQ(output.shape(), (Shape{4, 1, 3}));
 }
 
-TEST(NinthHour, OptionsBehindPositions) {
+TEST(ComplexResults, OptionsBehindPositions) {
   const auto rate_after_three = [](auto make) {
     optim::SGD optimizer({ones({1}).requires_grad_()}, 0.1);
     auto scheduler = make(optimizer);
@@ -142,7 +142,7 @@ TEST(NinthHour, OptionsBehindPositions) {
   EXPECT_EQ(total, 4);
 }
 
-TEST(NinthHour, EmbeddingWithANorm) {
+TEST(ComplexResults, EmbeddingWithANorm) {
   nn::Embedding table(3, 2, {.max_norm = 1.0});
   table.weight.set_data(tensor({{3.0, 4.0}, {0.3, 0.4}, {6.0, 8.0}}));
   const Variable y = table(tensor({0, 1, 0}));
@@ -155,7 +155,7 @@ TEST(NinthHour, EmbeddingWithANorm) {
   expect_close(taxicab(tensor({0, 1})), tensor({{0.75, -0.25}, {0.3, 0.4}}));
 }
 
-TEST(NinthHour, ErrorsSayWhatWasTyped) {
+TEST(ComplexResults, ErrorsSayWhatWasTyped) {
   const Variable x = randn({3, 2});
   EXPECT_NE(message_of([&] { x.index({tensor({-5})}); }).find("index -5"), std::string::npos);
   EXPECT_NE(message_of([&] {
