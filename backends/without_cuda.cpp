@@ -53,7 +53,7 @@ StreamGuard::~StreamGuard() {}
 Event::Event(Device device) : device_(device) { fail_without("cuda::Event"); }
 void Event::record() { fail_without("cuda::Event"); }
 void Event::record(const Stream&) { fail_without("cuda::Event"); }
-bool Event::has_come() const { fail_without("cuda::Event"); }
+bool Event::query() const { fail_without("cuda::Event"); }
 void Event::synchronize() const { fail_without("cuda::Event"); }
 float Event::elapsed_ms(const Event&) const { fail_without("cuda::Event"); }
 

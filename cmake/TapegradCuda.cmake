@@ -100,11 +100,10 @@ function(tapegrad_add_cuda_objects)
   tapegrad_compile_options(tapegrad_cuda_objects)
   # The relaxed constexpr flag lets kernels call constexpr host functions (std::numeric_limits,
   # std::array). Diagnostic 1835 reports an unknown attribute in core/base/free_list.h, which
-  # -ftls-model replaces; 186 reports comparisons of unsigned types with 0 in templates; 836 takes a
-  # structured binding of a reference (detail::part_of) for a local variable.
+  # -ftls-model replaces; 186 reports comparisons of unsigned types with 0 in templates.
   set(host_flags -Wall,-Wextra,-ftls-model=initial-exec,-fno-semantic-interposition)
   target_compile_options(tapegrad_cuda_objects PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=186,836,1835;-Xcompiler=${host_flags}>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=186,1835;-Xcompiler=${host_flags}>"
     "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TAPEGRAD_WERROR}>>:--Werror=all-warnings>")
   # GPU code of one architecture is stored uncompressed by default; compressed, reduce.cu's takes
   # 0.16 MB instead of 2.3. The drivers of CUDA 13 and newer can all decompress this format.

@@ -124,7 +124,7 @@ class Event {
 
   void record();  // in the device's current stream
   void record(const Stream& stream);
-  bool has_come() const;  // true if never recorded
+  bool query() const;  // true if never recorded
   void synchronize() const;
   /// Milliseconds from this event to a later one. Waits for both.
   float elapsed_ms(const Event& later) const;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "core/base/internal/clash.h"
+#include "core/base/internal/shape_mismatch.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -283,7 +283,7 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
   require_count(kName, "groups", groups);
   if (from[1] != w[0] || w[0] % groups != 0)
     fail<ShapeError>(kName, ": channels do not fit: input ", from, ", weight ", w, ", groups ",
-                     groups, draw_clash({{"input", from, 1}, {"weight", w, 0}}));
+                     groups, draw_mismatch({{"input", from, 1}, {"weight", w, 0}}));
   const int64_t channels = w[1] * groups;
   if (bias.defined() && bias.shape() != Shape{channels})
     fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);

@@ -8,6 +8,7 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/catalog.h"
+#include "ops/internal/dtype_argument.h"
 #include "ops/internal/operands.h"
 
 namespace tapegrad {
@@ -207,17 +208,8 @@ Variable eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options
   return y;
 }
 
-namespace {
-
-TensorOptions options_of(const Arguments& a) {
-  TensorOptions options;
-  if (a.has("dtype")) options.dtype = a.dtype("dtype");
-  return options;
-}
-
-}  // namespace
-
 void catalog_create(Catalog& catalog) {
+  using detail::options_of;
   using A = const Arguments&;
   const OpTraits constant{.max_order = 0};
   catalog.add(

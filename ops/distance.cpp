@@ -6,7 +6,7 @@
 
 #include "core/autograd/functional.h"
 #include "core/base/error.h"
-#include "core/base/internal/clash.h"
+#include "core/base/internal/shape_mismatch.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -123,7 +123,7 @@ Variable cdist(const Variable& a, const Variable& b, double p, Where where) {
   if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-1))
     fail<ShapeError>(
         "cdist: rows of one length are wanted: ", a.shape(), " and ", b.shape(),
-        draw_clash({{"x1", a.shape(), a.rank() - 1}, {"x2", b.shape(), b.rank() - 1}}));
+        draw_mismatch({{"x1", a.shape(), a.rank() - 1}, {"x2", b.shape(), b.rank() - 1}}));
   if (!(p >= 0)) fail<ArgumentError>("cdist: p is ", p);
   if (const Variable y = cdist_by_kernel(a, b, p, where); y.defined()) return y;
   const CallLine parts(where);

@@ -1,6 +1,6 @@
 #include "ops/linear.h"
 
-#include "core/base/internal/clash.h"
+#include "core/base/internal/shape_mismatch.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -110,10 +110,10 @@ struct Linear {
     if (x.shape()[x.rank() - 1] != weight.shape()[1])
       fail<ShapeError>(
           op, ": inner sizes differ: input ", x.shape(), ", weight ", weight.shape(),
-          draw_clash({{"input", x.shape(), x.rank() - 1}, {"weight", weight.shape(), 1}}));
+          draw_mismatch({{"input", x.shape(), x.rank() - 1}, {"weight", weight.shape(), 1}}));
     if (bias && bias.shape() != Shape{weight.shape()[0]})
       fail<ShapeError>(op, ": bias ", bias.shape(), " does not fit weight ", weight.shape(),
-                       draw_clash({{"weight", weight.shape(), 0}, {"bias", bias.shape(), 0}}));
+                       draw_mismatch({{"weight", weight.shape(), 0}, {"bias", bias.shape(), 0}}));
     check_same_device(op, x, weight, bias);
     check_same_dtype(op, x, weight, bias);
   }

@@ -7,6 +7,7 @@
 #include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/internal/dtype_argument.h"
 
 namespace tapegrad {
 
@@ -238,13 +239,8 @@ Variable dropout_add(Variable x, Variable residual, double p, bool training,
                     {std::move(x), std::move(residual)});
 }
 
-static TensorOptions options_of(const Arguments& a) {
-  TensorOptions options;
-  if (a.has("dtype")) options.dtype = a.dtype("dtype");
-  return options;
-}
-
 void catalog_random(Catalog& catalog) {
+  using detail::options_of;
   constexpr OpTraits kNew{.max_order = 0, .random = true};
   constexpr OpTraits kOver{.random = true, .inplace = true};
   catalog.add(

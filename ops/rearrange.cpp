@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/base/error.h"
-#include "core/base/internal/clash.h"
+#include "core/base/internal/shape_mismatch.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
@@ -29,14 +29,6 @@ constinit decltype(pad_from_backward) pad_from_backward{"pad_from_backward"};
 
 using namespace detail;
 namespace {
-
-/// Returns the layout of `size` entries start, start + step, ... along dim.
-StridedLayout part(StridedLayout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
-  if (size > 0) layout.offset += start * layout.strides[dim];
-  if (size > 1) layout.strides[dim] *= step;
-  layout.shape[dim] = size;
-  return layout;
-}
 
 struct Cat {
   static constexpr std::string_view kName = "cat";
@@ -67,8 +59,8 @@ struct Cat {
       if (rest != shape)
         fail<ShapeError>(kName, ": ", input.shape(), " does not continue ", first.shape(),
                          " along dim ", dim,
-                         draw_clash({{"", first.shape(), clash_of(shape, rest)},
-                                     {"", input.shape(), clash_of(shape, rest)}}));
+                         draw_mismatch({{"", first.shape(), mismatched_dim(shape, rest)},
+                                        {"", input.shape(), mismatched_dim(shape, rest)}}));
       if (__builtin_add_overflow(shape[dim], sizes.back(), &shape[dim]))
         fail<ShapeError>(kName, ": too many elements along dim ", dim);
     }
@@ -80,7 +72,7 @@ struct Cat {
         kernels::put_channels(inputs[i].value(), at, y);
         continue;
       }
-      Tensor target = y.with_layout(part(y.layout(), dim, at, sizes[i]));
+      Tensor target = y.with_layout(slice_layout(y.layout(), dim, at, sizes[i]));
       if (sizes[i] > 0) kernels::copy(inputs[i].value(), target);
     }
     return y;
@@ -161,8 +153,8 @@ struct Roll {
   }
 
   void copy_part(const Tensor& x, int64_t from, const Tensor& y, int64_t to, int64_t count) const {
-    Tensor target = y.with_layout(part(y.layout(), dim, to, count));
-    if (count > 0) kernels::copy(x.with_layout(part(x.layout(), dim, from, count)), target);
+    Tensor target = y.with_layout(slice_layout(y.layout(), dim, to, count));
+    if (count > 0) kernels::copy(x.with_layout(slice_layout(x.layout(), dim, from, count)), target);
   }
 };
 
@@ -175,8 +167,8 @@ void kernels::pad_by_parts(const Tensor& x, const Dims& before, Number value, Te
     const int64_t after = y.shape()[dim] - x.shape()[dim] - before[dim];
     const int64_t cut = std::max<int64_t>(-before[dim], 0);
     const int64_t left = std::max<int64_t>(x.shape()[dim] - cut - std::max<int64_t>(-after, 0), 0);
-    from = part(from, dim, cut, left);
-    to = part(to, dim, std::max<int64_t>(before[dim], 0), left);
+    from = slice_layout(from, dim, cut, left);
+    to = slice_layout(to, dim, std::max<int64_t>(before[dim], 0), left);
   }
   if (numel(from.shape) == 0) return;
   Tensor target = y.with_layout(to);
@@ -256,12 +248,6 @@ struct Zero {
   Variable backward(const Variable&) const { return {}; }
 };
 
-int64_t product(const Shape& shape, int begin, int end) {
-  int64_t count = 1;
-  for (int i = begin; i < end; ++i) count *= shape[i];
-  return count;
-}
-
 /// Returns y if it is contiguous and has its own storage, otherwise a copy.
 Variable own_copy(const Variable& y, const Variable& x, Where where) {
   const bool own = !y.value().shares_storage(x.value()) && y.value().is_contiguous();
@@ -271,7 +257,7 @@ Variable own_copy(const Variable& y, const Variable& x, Where where) {
 /// Repeats each block of dimensions dim, dim + 1, ... this number of times.
 Variable repeat_blocks(const Variable& x, int dim, int64_t times, const Shape& to, Where where) {
   numel(to);
-  const int64_t outer = product(x.shape(), 0, dim), inner = product(x.shape(), dim, x.rank());
+  const int64_t outer = numel(x.shape(), 0, dim), inner = numel(x.shape(), dim, x.rank());
   const Variable blocks = reshape(x, {outer, 1, inner}, where);
   return reshape(expand(blocks, {outer, times, inner}, where), to, where);
 }

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/internal/clash.h"
+#include "core/base/internal/shape_mismatch.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/view.h"
@@ -18,14 +18,6 @@ namespace tapegrad {
 namespace {
 
 StridedLayout contiguous_layout(const Shape& shape) { return {shape, contiguous_strides(shape)}; }
-
-/// Returns the layout of `size` entries start, start + step, ... along dim.
-StridedLayout part(StridedLayout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
-  if (size > 0) layout.offset += start * layout.strides[dim];
-  if (size > 1) layout.strides[dim] *= step;
-  layout.shape[dim] = size;
-  return layout;
-}
 
 /// Strides that read the elements of `from`, in row-major order, with shape `to` of equal size;
 /// nullopt if no strides do.
@@ -51,7 +43,8 @@ std::optional<Strides> strides_as(const StridedLayout& from, const Shape& to) {
 }
 
 /// Replaces the -1 in a shape, if any, so that the shape has `count` elements.
-Shape complete_shape(std::string_view op, Shape shape, const Shape& from, int64_t count) {
+Shape complete_shape(std::string_view op, const Shape& given, const Shape& from, int64_t count) {
+  Shape shape = given;
   int unknown = -1;
   int64_t known = 1;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -65,12 +58,12 @@ Shape complete_shape(std::string_view op, Shape shape, const Shape& from, int64_
   }
   if (unknown >= 0) {
     if (known == 0)
-      fail<ShapeError>(op, ": -1 could be any size beside a 0: ", from, " to ", shape);
+      fail<ShapeError>(op, ": -1 could be any size beside a 0: ", from, " to ", given);
     shape[unknown] = count / known;
     known *= shape[unknown];
   }
   if (known != count)
-    fail<ShapeError>(op, ": the number of elements differs: ", from, " to ", shape);
+    fail<ShapeError>(op, ": the number of elements differs: ", from, " to ", given);
   return shape;
 }
 
@@ -162,10 +155,10 @@ struct SliceOp {
     start = std::clamp<int64_t>(start < 0 ? start + whole : start, 0, whole);
     end = std::clamp<int64_t>(end < 0 ? end + whole : end, start, whole);
     size = end == start ? 0 : (end - start - 1) / step + 1;
-    return x.with_layout(part(x.layout(), dim, start, size, step));
+    return x.with_layout(slice_layout(x.layout(), dim, start, size, step));
   }
   Variable backward(const Variable& dy) const {
-    return send_part(dy, from, part(contiguous_layout(from), dim, start, size, step));
+    return send_part(dy, from, slice_layout(contiguous_layout(from), dim, start, size, step));
   }
 };
 
@@ -213,7 +206,7 @@ struct Expand {
       if (to[i] < 0) fail<ShapeError>(kName, ": ", to, " has a negative size for ", from);
       if (i >= added && from[i - added] != 1 && from[i - added] != to[i])
         fail<ShapeError>(kName, ": only sizes of 1 can be repeated: ", from, " to ", to,
-                         draw_clash({{"", from, i - added}, {"", to, i}}));
+                         draw_mismatch({{"", from, i - added}, {"", to, i}}));
     }
     return x.with_layout({to, broadcast_strides(x.layout(), to), x.layout().offset});
   }
@@ -238,7 +231,7 @@ struct Unfold {
     return embed(dy, from, look(contiguous_layout(from)));
   }
   StridedLayout look(const StridedLayout& whole) const {
-    StridedLayout layout = part(whole, dim, 0, (from[dim] - size) / step + 1, step);
+    StridedLayout layout = slice_layout(whole, dim, 0, (from[dim] - size) / step + 1, step);
     layout.shape.push_back(size);
     layout.strides.push_back(whole.strides[dim]);
     return layout;
@@ -260,7 +253,7 @@ struct Split {
     std::vector<Tensor> pieces;
     int64_t at = 0;
     for (int64_t size : sizes) {
-      pieces.push_back(x.with_layout(part(x.layout(), dim, at, size)));
+      pieces.push_back(x.with_layout(slice_layout(x.layout(), dim, at, size)));
       at += size;
     }
     return pieces;

@@ -342,7 +342,7 @@ class Fit {
   void show(Progress& progress, int64_t examples) {
     const Device where = device();
     if (!shown_) shown_ = {Moment(where), sums_, run_.batch, examples};
-    if (!shown_->moment.has_come()) return;
+    if (!shown_->moment.query()) return;
     std::optional<cuda::StreamGuard> reads;
     if (where.type == DeviceType::kCuda) reads.emplace(cuda::Stream::create(where));
     note_load(progress, shown_->examples);

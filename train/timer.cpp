@@ -33,7 +33,7 @@ void StepTimer::skip() {
 
 void StepTimer::add_finished(bool all) const {
   auto next = open_.begin();
-  for (; next != open_.end() && (all || next->end.has_come()); ++next)
+  for (; next != open_.end() && (all || next->end.query()); ++next)
     seconds_[size_t(next->phase)] += next->end.seconds_since(next->begin);
   open_.erase(open_.begin(), next);
 }

@@ -14,8 +14,8 @@ void register_team() {
     task.run(task.object, omp_get_thread_num(), omp_get_num_threads());
   });
   set<kernels::describe_lanes>(TypeList<float>{},
-                               [](auto, const LaneQuestion& question, LaneAnswer& answer) {
-                                 answer = describe_lanes(*question.call);
+                               [](auto, const LaneQuery& query, LaneLayout& layout) {
+                                 layout = describe_lanes(*query.call);
                                });
 }
 

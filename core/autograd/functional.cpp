@@ -1,5 +1,6 @@
 #include "core/autograd/functional.h"
 
+#include "core/autograd/internal/seeded_gradients.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
@@ -11,6 +12,31 @@ namespace {
 Variable full_like(const Variable& x, double value) {
   return Variable(Tensor::full(x.shape(), value, x.dtype(), x.device()));
 }
+
+}  // namespace
+
+Variables seeded_gradients(std::string_view op, const Variables& ys, const Variables& seeds,
+                           const Variables& xs, GradOptions options, bool strict) {
+  Variables roots, root_seeds, result(xs.size());
+  for (size_t k = 0; k < ys.size(); ++k) {
+    if (!ys[k].requires_grad()) {
+      if (strict) fail<AutogradError>(op, ": output ", k, " does not depend on the inputs");
+      continue;
+    }
+    roots.push_back(ys[k]);
+    root_seeds.push_back(seeds[k]);
+  }
+  options.allow_unused = true;
+  if (!roots.empty()) result = grad(roots, xs, root_seeds, options);
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (result[i].defined()) continue;
+    if (strict) fail<AutogradError>(op, ": the outputs do not depend on input ", i);
+    result[i] = full_like(xs[i], 0);
+  }
+  return result;
+}
+
+namespace {
 
 /// Turns recording on. Throws AutogradError in InferenceMode, where every derivative would be 0.
 Recording recorded(std::string_view op) {
@@ -50,29 +76,6 @@ Variables complete(std::string_view op, const Variables& v, const Variables& lik
                        name(like[i].dtype()));
   }
   return completed;
-}
-
-/// Returns the gradients with respect to xs of the sum of <seeds, ys>; zeros for an x that no y
-/// depends on.
-Variables gradients(std::string_view op, const Variables& ys, const Variables& seeds,
-                    const Variables& xs, GradOptions options, bool strict) {
-  Variables roots, root_seeds, result(xs.size());
-  for (size_t k = 0; k < ys.size(); ++k) {
-    if (!ys[k].requires_grad()) {
-      if (strict) fail<AutogradError>(op, ": output ", k, " does not depend on the inputs");
-      continue;
-    }
-    roots.push_back(ys[k]);
-    root_seeds.push_back(seeds[k]);
-  }
-  options.allow_unused = true;
-  if (!roots.empty()) result = grad(roots, xs, root_seeds, options);
-  for (size_t i = 0; i < xs.size(); ++i) {
-    if (result[i].defined()) continue;
-    if (strict) fail<AutogradError>(op, ": the outputs do not depend on input ", i);
-    result[i] = full_like(xs[i], 0);
-  }
-  return result;
 }
 
 Variables finished(Variables ys, bool create_graph) {
@@ -132,9 +135,9 @@ Variables jacobian_of(const Variable& y, const Variables& xs, JacobianOptions op
     Variable unit = full_like(y, 0);
     Tensor ones = unit.value().with_layout({{rows}, {count}, j});
     kernels::fill(ones, 1.0);
-    const Variables row =
-        gradients("jacobian", {y}, {unit}, xs,
-                  {.retain_graph = true, .create_graph = options.create_graph}, options.strict);
+    const Variables row = seeded_gradients(
+        "jacobian", {y}, {unit}, xs, {.retain_graph = true, .create_graph = options.create_graph},
+        options.strict);
     for (size_t i = 0; i < xs.size(); ++i) by_input[i].push_back(row[i]);
   }
 
@@ -172,8 +175,8 @@ Products vjp(ListFunction f, const Variables& xs, const Variables& v, Functional
   const Recording on = recorded("vjp");
   const Variables in = prepare("vjp", xs, options.create_graph);
   Variables ys = f(in);
-  Variables products = gradients("vjp", ys, complete("vjp", v, ys), in,
-                                 {.create_graph = options.create_graph}, options.strict);
+  Variables products = seeded_gradients("vjp", ys, complete("vjp", v, ys), in,
+                                        {.create_graph = options.create_graph}, options.strict);
   return {finished(std::move(ys), options.create_graph), std::move(products)};
 }
 
@@ -183,9 +186,11 @@ Products jvp(ListFunction f, const Variables& xs, const Variables& v, Functional
   const Variables along = complete("jvp", v, in);
   Variables ys = f(in), u;
   for (const Variable& y : ys) u.push_back(full_like(y, 0).requires_grad_());
-  const Variables gradient = gradients("jvp", ys, u, in, {.create_graph = true}, options.strict);
-  Variables products = gradients("jvp", gradient, along, u, {.create_graph = options.create_graph},
-                                 /*strict=*/false);
+  const Variables gradient =
+      seeded_gradients("jvp", ys, u, in, {.create_graph = true}, options.strict);
+  Variables products =
+      seeded_gradients("jvp", gradient, along, u, {.create_graph = options.create_graph},
+                       /*strict=*/false);
   return {finished(std::move(ys), options.create_graph), std::move(products)};
 }
 
@@ -195,9 +200,9 @@ Products hvp(ListFunction f, const Variables& xs, const Variables& v, Functional
   const Variables along = complete("hvp", v, in);
   const Variable y = scalar_of("hvp", f(in), /*batched=*/false);
   const Variables gradient =
-      gradients("hvp", {y}, {full_like(y, 1)}, in, {.create_graph = true}, options.strict);
-  Variables products =
-      gradients("hvp", gradient, along, in, {.create_graph = options.create_graph}, options.strict);
+      seeded_gradients("hvp", {y}, {full_like(y, 1)}, in, {.create_graph = true}, options.strict);
+  Variables products = seeded_gradients("hvp", gradient, along, in,
+                                        {.create_graph = options.create_graph}, options.strict);
   return {finished({y}, options.create_graph), std::move(products)};
 }
 
@@ -213,7 +218,8 @@ std::vector<Variables> jacobian(ListFunction f, const Variables& xs, JacobianOpt
 std::vector<Variables> hessian(ListFunction f, const Variables& xs, JacobianOptions options) {
   const auto gradient = [&](const Variables& in) {
     const Variable y = scalar_of("hessian", f(in), options.batched);
-    return gradients("hessian", {y}, {full_like(y, 1)}, in, {.create_graph = true}, options.strict);
+    return seeded_gradients("hessian", {y}, {full_like(y, 1)}, in, {.create_graph = true},
+                            options.strict);
   };
   return jacobian(ListFunction::of_list(gradient), xs, options);
 }

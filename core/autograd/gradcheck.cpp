@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/autograd/internal/seeded_gradients.h"
 #include "core/base/error.h"
 #include "core/base/internal/classic_text.h"
 #include "core/dispatch/kernels.h"
@@ -63,24 +64,6 @@ std::vector<double> flat_values(const std::vector<Variable>& outputs) {
   return values;
 }
 
-/// Returns the gradients with respect to xs of the sum of <seeds, ys>; zeros for an x that no y
-/// depends on.
-std::vector<Variable> gradients(const std::vector<Variable>& ys, const std::vector<Variable>& seeds,
-                                const std::vector<Variable>& xs, GradOptions options) {
-  std::vector<Variable> roots, root_seeds, result(xs.size());
-  for (size_t k = 0; k < ys.size(); ++k) {
-    if (!ys[k].requires_grad()) continue;
-    roots.push_back(ys[k]);
-    root_seeds.push_back(seeds[k]);
-  }
-  options.allow_unused = true;
-  if (!roots.empty()) result = grad(roots, xs, root_seeds, options);
-  for (size_t i = 0; i < xs.size(); ++i)
-    if (!result[i].defined())
-      result[i] = Variable(Tensor::full(xs[i].shape(), 0.0, f64, xs[i].device()));
-  return result;
-}
-
 /// Returns the Jacobian, one row per output element: derivatives with respect to all elements of
 /// xs.
 std::vector<std::vector<double>> jacobian(const std::vector<Variable>& ys,
@@ -91,7 +74,8 @@ std::vector<std::vector<double>> jacobian(const std::vector<Variable>& ys,
       std::vector<double> unit(size_t(y.numel()));
       unit[size_t(element)] = 1;
       const Variable seed(Tensor::from<double>(unit, y.shape()).to(y.device()));
-      rows.push_back(flat_values(gradients({y}, {seed}, xs, {.retain_graph = true})));
+      rows.push_back(flat_values(
+          detail::seeded_gradients("gradcheck", {y}, {seed}, xs, {.retain_graph = true})));
     }
   return rows;
 }
@@ -180,8 +164,8 @@ GradcheckResult check_orders(const GradcheckFunction& f, const std::vector<Varia
   }
   const GradcheckFunction gradient = [&](const std::vector<Variable>& in) {
     const auto seeds = in.begin() + std::ptrdiff_t(inputs.size());
-    return gradients(evaluate(f, {in.begin(), seeds}), {seeds, in.end()}, xs,
-                     {.create_graph = true});
+    return detail::seeded_gradients("gradcheck", evaluate(f, {in.begin(), seeds}),
+                                    {seeds, in.end()}, xs, {.create_graph = true});
   };
   const Names varied_names = [&](size_t i) {
     return i < xs.size() ? input_names(i) : "seed " + std::to_string(i - xs.size());

@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "core/base/error.h"
-#include "core/base/internal/clash.h"
+#include "core/base/internal/shape_mismatch.h"
 
 namespace tapegrad {
 
@@ -45,6 +45,20 @@ int64_t numel(const Shape& shape) {
       fail<ShapeError>("shape: negative or too many elements: ", shape);
   }
   return none ? 0 : count;
+}
+
+int64_t numel(const Shape& shape, int begin, int end) {
+  int64_t count = 1;
+  for (int i = begin; i < end; ++i) count *= shape[i];
+  return count;
+}
+
+StridedLayout slice_layout(StridedLayout layout, int dim, int64_t start, int64_t size,
+                           int64_t step) {
+  if (size > 0) layout.offset += start * layout.strides[dim];
+  if (size > 1) layout.strides[dim] *= step;
+  layout.shape[dim] = size;
+  return layout;
 }
 
 Strides contiguous_strides(const Shape& shape) {
@@ -107,8 +121,8 @@ Shape broadcast(std::string_view op, const Shape& a, const Shape& b) {
     if (result[i] == 1) result[i] = other;
     if (other != 1 && other != result[i])
       fail<ShapeError>(op, ": shapes do not broadcast: ", a, " and ", b,
-                       draw_clash({{"", a, i - longer.rank() + a.rank()},
-                                   {"", b, i - longer.rank() + b.rank()}}));
+                       draw_mismatch({{"", a, i - longer.rank() + a.rank()},
+                                      {"", b, i - longer.rank() + b.rank()}}));
   }
   return result;
 }

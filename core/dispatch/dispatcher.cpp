@@ -88,7 +88,7 @@ void KernelTable::set(DeviceType device, DType dtype, AnyFunction function,
     lists.push_back({this, device, dtype, traits.implementations});
   takes_packed_[int(device)][int(dtype)] = traits.takes_packed;
   parts_[int(device)][int(dtype)] = traits.parts;
-  questions_[int(device)][int(dtype)] = traits.accepts;
+  accepts_[int(device)][int(dtype)] = traits.accepts;
   std::atomic_ref(registered_[int(device)][int(dtype)]).store(function, std::memory_order_release);
   slots_[int(device)][int(dtype)] = nullptr;
 }

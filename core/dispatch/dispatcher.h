@@ -85,8 +85,8 @@ class KernelTable {
   bool takes_packed(DeviceType device, DType dtype) const {
     return takes_packed_[int(device)][int(dtype)];
   }
-  AnyFunction question(DeviceType device, DType dtype) const {
-    return questions_[int(device)][int(dtype)];
+  AnyFunction accepts_function(DeviceType device, DType dtype) const {
+    return accepts_[int(device)][int(dtype)];
   }
 
   /// Returns the bytes of the elements that a kernel reads; an element of an expanded tensor counts
@@ -120,7 +120,7 @@ class KernelTable {
   PerSlot<AnyFunction> registered_{};  // guarded by the lock of dispatcher.cpp
   PerSlot<bool> takes_packed_{};
   PerSlot<Parts> parts_{};
-  PerSlot<AnyFunction> questions_{};  // SlotTraits::accepts
+  PerSlot<AnyFunction> accepts_{};  // SlotTraits::accepts
 
  protected:
   PerSlot<const void*> row_functions_{};
@@ -154,7 +154,7 @@ class Kernel<void(First, Rest...)> : public KernelTable {
   bool accepts(First first, Rest... rest) const {
     const DeviceType device = first.device().type;
     if (!has(device, first.dtype())) return false;
-    const AnyFunction ask = question(device, first.dtype());
+    const AnyFunction ask = accepts_function(device, first.dtype());
     return ask == nullptr || reinterpret_cast<bool (*)(First, Rest...)>(ask)(first, rest...);
   }
 

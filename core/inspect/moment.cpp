@@ -16,7 +16,7 @@ Moment::Moment(Device device)
   event_ = event;
 }
 
-bool Moment::has_come() const { return event_ == nullptr || event_->has_come(); }
+bool Moment::query() const { return event_ == nullptr || event_->query(); }
 
 double Moment::seconds_since(const Moment& earlier) const {
   if (event_ == nullptr || earlier.event_ == nullptr) return host_ - earlier.host_;

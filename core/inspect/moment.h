@@ -28,7 +28,7 @@ class Moment {
   explicit Moment(Device device = cpu);
 
   /// Returns whether the device has reached this moment. Does not wait.
-  bool has_come() const;
+  bool query() const;
   /// Returns the time between two moments; waits for the device. If either moment is a reading of
   /// the host's clock, returns the host's time between the calls that made them.
   double seconds_since(const Moment& earlier) const;

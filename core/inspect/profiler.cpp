@@ -123,7 +123,7 @@ struct Profiler::Record {
   void finish() {
     finished.push_back({std::move(open.back()), Moment(options.device), open.size() - 1});
     open.pop_back();
-    while (!finished.empty() && finished.front().end.has_come()) add_first();
+    while (!finished.empty() && finished.front().end.query()) add_first();
   }
   /// Adds the finished span that ended first, and thus after the spans in it.
   void add_first() {

@@ -1,7 +1,7 @@
 #include "ops/internal/loss_reduction.h"
 
 #include "core/base/error.h"
-#include "core/base/internal/clash.h"
+#include "core/base/internal/shape_mismatch.h"
 #include "ops/reduce.h"
 
 namespace tapegrad::detail {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/internal/clash.h"
+#include "core/base/internal/shape_mismatch.h"
 #include "core/tape/op.h"
 #include "ops/internal/limits.h"
 
@@ -79,7 +79,7 @@ void check_conv_operands(std::string_view op, const Tensor& x, const Tensor& wei
   detail::require_count(op, "groups", groups);
   if (image[1] % groups != 0 || w[0] % groups != 0 || image[1] / groups != w[1])
     fail<ShapeError>(op, ": channels do not fit: input ", image, ", weight ", w, ", groups ",
-                     groups, draw_clash({{"input", image, 1}, {"weight", w, 1}}));
+                     groups, draw_mismatch({{"input", image, 1}, {"weight", w, 1}}));
   if (bias && bias.shape() != Shape{w[0]})
     fail<ShapeError>(op, ": bias ", bias.shape(), " does not fit weight ", w);
   check_same_device(op, x, weight, bias);

@@ -53,7 +53,7 @@ TEST_F(CudaClock, MomentsMeasureTheWorkBetweenThem) {
   const Moment end(gpu);
   EXPECT_DOUBLE_EQ(middle.seconds_since(begin), 0.5);
   EXPECT_DOUBLE_EQ(end.seconds_since(middle), 1.0);
-  EXPECT_TRUE(end.has_come());
+  EXPECT_TRUE(end.query());
 }
 
 TEST_F(CudaClock, PhasesAreBilledToTheirWork) {

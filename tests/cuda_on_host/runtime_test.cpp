@@ -287,7 +287,7 @@ TEST(CudaStreams, EventsOrderThem) {
   }
   cuda::current_stream().wait(done);
   EXPECT_EQ(Variable(x).to_vector<float>()[999], 2);
-  EXPECT_TRUE(done.has_come());
+  EXPECT_TRUE(done.query());
   side.synchronize();
   EXPECT_TRUE(side.is_idle());
   EXPECT_GE(ready.elapsed_ms(done), 0);

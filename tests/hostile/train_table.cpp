@@ -424,11 +424,11 @@ void add_train_class_rows(Table& table) {
   table.add(
       "StepTimer::StepTimer StepTimer::mark StepTimer::skip StepTimer::end_step "
       "StepTimer::seconds StepTimer::total StepTimer::steps StepTimer::print steady_seconds "
-      "Moment::Moment Moment::has_come Moment::seconds_since",
+      "Moment::Moment Moment::query Moment::seconds_since",
       [](int64_t steps) {
         StepTimer timer;
         const Moment begin, end(default_device());
-        end.has_come(), end.seconds_since(begin);
+        end.query(), end.seconds_since(begin);
         std::ostringstream out;
         timer.mark(StepPhase::kForward), timer.skip(), timer.print(out, steps), timer.end_step();
         timer.seconds(StepPhase::kData), timer.total(), timer.steps(), timer.print(out, steps);

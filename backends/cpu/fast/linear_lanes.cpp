@@ -277,7 +277,7 @@ bool has_own_bias_sums(const Sums& sums, bool has_weight, bool has_bias) {
 
 }  // namespace
 
-LaneAnswer describe_lanes(RecordedCall& call) {
+LaneLayout describe_lanes(RecordedCall& call) {
   struct Shapes final : ArgumentVisitor {
     void on_argument(int number) override { argument = size_t(number); }
     void on_tensor(Tensor& x, bool) override { shapes.at(argument) = x.shape(); }
@@ -287,7 +287,7 @@ LaneAnswer describe_lanes(RecordedCall& call) {
     size_t argument = 0;
     std::array<Shape, 8> shapes;
   } shapes;
-  LaneAnswer answer{.lanes = kLane, .tile = kTile};
+  LaneLayout answer{.lanes = kLane, .tile = kTile};
   const auto add = [&](int64_t inner, int64_t outer) {
     answer.row_cost += kLane * inner * vectors_of(outer);
     answer.lane_cost += inner * outer;

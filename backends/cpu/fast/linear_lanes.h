@@ -1,4 +1,4 @@
-// Narrow linear layers with a row in each lane of a vector (LaneAnswer,
+// Narrow linear layers with a row in each lane of a vector (LaneLayout,
 // core/dispatch/internal/tasks.h), for captured steps. Vectors along the columns, which the other
 // form uses (linear_narrow.h), are mostly empty if a layer has 1, 5 or 20 columns; vectors along
 // the rows never are. A lane has the rows of one tile, so that the sums over rows have the order of
@@ -13,7 +13,7 @@
 namespace tapegrad::backends::cpu {
 
 /// Describes the blocks of a call of linear or of its gradient that its RowFunctions compute.
-LaneAnswer describe_lanes(RecordedCall& call);
+LaneLayout describe_lanes(RecordedCall& call);
 
 /// Returns whether the rows of an operand of a block are in lanes.
 inline bool is_in_lanes(const Tensor& x) { return x.rank() == 3; }

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "backends/cuda/layout/at_home.h"
+#include "backends/cuda/layout/unpack.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #include "backends/cuda/layout/packed.h"
 
-#include "backends/cuda/layout/at_home.h"
 #include "backends/cuda/layout/transpose.h"
+#include "backends/cuda/layout/unpack.h"
 #include "backends/cuda/runtime/allocator.h"
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/stream.h"

@@ -237,7 +237,7 @@ void Event::record(const Stream& stream) {
   use(stream.device());
   TG_CUDA(cudaEventRecord(tapegrad::cuda::native(*this), tapegrad::cuda::native(stream)));
 }
-bool Event::has_come() const {
+bool Event::query() const {
   stop_recording("it asks for an event");
   const cudaError_t status = cudaEventQuery(tapegrad::cuda::native(*this));
   if (status != cudaErrorNotReady) check(status, "cudaEventQuery");

@@ -15,7 +15,7 @@ constexpr int64_t kFewestRows = 8;          // of a tile in a block
 constexpr int64_t kTransposition = 4;       // vector operations for an element of each lane
 
 /// Returns how many rows of a tile a block has; a power of two.
-int64_t block_of(const Buffers& buffers, const LaneAnswer& lanes) {
+int64_t block_of(const Buffers& buffers, const LaneLayout& lanes) {
   const int64_t row = std::max<int64_t>(1, buffers.width() * lanes.lanes);
   const auto rows = int64_t(std::bit_floor(uint64_t(std::max(kBlockBytes / row, kFewestRows))));
   return std::min(rows, lanes.tile);
@@ -23,16 +23,16 @@ int64_t block_of(const Buffers& buffers, const LaneAnswer& lanes) {
 
 }  // namespace
 
-LaneAnswer LaneWorker::lanes_of(const std::vector<StepCall>& calls, const StepGroup& group,
+LaneLayout LaneWorker::lanes_of(const std::vector<StepCall>& calls, const StepGroup& group,
                                 const Buffers& buffers) {
-  LaneAnswer all;
+  LaneLayout all;
   for (const size_t number : group.calls) {
     RecordedCall& call = *calls[number].call;
     const bool is_divided = call.parts() != Parts::kElements;
     const CallRows rows = rows_of(calls[number]);
     if (is_divided) {
-      LaneAnswer answer;
-      kernels::describe_lanes(LaneQuestion{&call}, answer);
+      LaneLayout answer;
+      kernels::describe_lanes(LaneQuery{&call}, answer);
       const bool is_like_others =
           all.lanes == 0 || (all.lanes == answer.lanes && all.tile == answer.tile);
       if (answer.lanes == 0 || !is_like_others || rows.rows != group.rows) return {};
@@ -52,11 +52,11 @@ LaneAnswer LaneWorker::lanes_of(const std::vector<StepCall>& calls, const StepGr
   if (all.lanes == 0) return {};
   const bool pays = 4 * all.row_cost > 5 * all.lane_cost;
   const bool fits = group.rows >= all.lanes * all.tile && all.tile % group.unit == 0;
-  return pays && fits ? all : LaneAnswer();
+  return pays && fits ? all : LaneLayout();
 }
 
 LaneWorker::LaneWorker(const std::vector<StepCall>& calls, const StepGroup& group,
-                       const Buffers& buffers, const LaneAnswer& lanes, Scratch& scratch,
+                       const Buffers& buffers, const LaneLayout& lanes, Scratch& scratch,
                        size_t thread)
     : rows_(group.rows),
       lanes_(lanes.lanes),

@@ -1,5 +1,5 @@
 // LaneWorker: runs the calls of a segment (segment.h) for one thread with a row in each lane of a
-// vector (LaneAnswer, core/dispatch/internal/tasks.h). Operands in memory are transposed to lanes
+// vector (LaneLayout, core/dispatch/internal/tasks.h). Operands in memory are transposed to lanes
 // before the calls and back after them. Values that only the segment uses are never in row order.
 // Elementwise kernels need no change, because all their operands have the same order.
 #pragma once
@@ -15,13 +15,13 @@ namespace tapegrad {
 
 class LaneWorker {
  public:
-  /// Returns the blocks with rows in lanes for a segment. LaneAnswer::lanes is 0 if a call does not
+  /// Returns the blocks with rows in lanes for a segment. LaneLayout::lanes is 0 if a call does not
   /// permit lanes or if they do not pay off.
-  static LaneAnswer lanes_of(const std::vector<StepCall>& calls, const StepGroup& group,
+  static LaneLayout lanes_of(const std::vector<StepCall>& calls, const StepGroup& group,
                              const Buffers& buffers);
 
   LaneWorker(const std::vector<StepCall>& calls, const StepGroup& group, const Buffers& buffers,
-             const LaneAnswer& lanes, Scratch& scratch, size_t thread);
+             const LaneLayout& lanes, Scratch& scratch, size_t thread);
   ~LaneWorker();
   LaneWorker(const LaneWorker&) = delete;
   LaneWorker& operator=(const LaneWorker&) = delete;

@@ -259,7 +259,7 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
   block_ = std::max({std::min(kCacheBytes / width, kBlockBytes / widest), fewest, int64_t(1)});
   block_ = std::max(int64_t(1), block_ / group.unit) * group.unit;
 
-  const LaneAnswer lanes = LaneWorker::lanes_of(calls, group, buffers);
+  const LaneLayout lanes = LaneWorker::lanes_of(calls, group, buffers);
   const int64_t blocks = (rows_ + block_ - 1) / block_;
   const int64_t threads = elements < kShared ? 1 : std::min(team_size(), blocks);
   for (size_t i = 0; i < sums_.size(); ++i) {

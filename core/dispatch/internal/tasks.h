@@ -18,7 +18,7 @@ struct TeamTask {
 };
 
 /// Query whether a call with RowFunctions also takes blocks with rows in lanes.
-struct LaneQuestion {
+struct LaneQuery {
   RecordedCall* call;
 
   Device device() const { return cpu; }
@@ -31,7 +31,7 @@ struct LaneQuestion {
 /// tile, columns, lanes] instead of [rows, columns]. A thread has all blocks of the tiles, in
 /// ascending order. If RowDivision::unit > 1, the first tile of a call begins at a multiple of
 /// `tile`.
-struct LaneAnswer {
+struct LaneLayout {
   int64_t lanes = 0, tile = 0;          // 0: the call does not take such blocks
   int64_t row_cost = 0, lane_cost = 0;  // vector operations for `lanes` rows without and with lanes
 };
@@ -39,7 +39,7 @@ struct LaneAnswer {
 namespace kernels {
 
 extern Kernel<void(const TeamTask&)> run_team;
-extern Kernel<void(const LaneQuestion&, LaneAnswer&)> describe_lanes;
+extern Kernel<void(const LaneQuery&, LaneLayout&)> describe_lanes;
 
 }  // namespace kernels
 

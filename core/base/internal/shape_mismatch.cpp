@@ -1,11 +1,11 @@
-#include "core/base/internal/clash.h"
+#include "core/base/internal/shape_mismatch.h"
 
 #include <algorithm>
 #include <vector>
 
 namespace tapegrad {
 
-std::string draw_clash(std::initializer_list<MarkedShape> shapes) {
+std::string draw_mismatch(std::initializer_list<MarkedShape> shapes) {
   struct Line {
     std::string text = "[", mark = " ";
   };
@@ -37,7 +37,7 @@ std::string draw_clash(std::initializer_list<MarkedShape> shapes) {
   return drawn;
 }
 
-int clash_of(const Shape& a, const Shape& b) {
+int mismatched_dim(const Shape& a, const Shape& b) {
   int dim = 0;
   while (dim < a.rank() && dim < b.rank() && a[dim] == b[dim]) ++dim;
   return dim;
@@ -45,7 +45,7 @@ int clash_of(const Shape& a, const Shape& b) {
 
 std::string draw_difference(std::string_view a_name, const Shape& a, std::string_view b_name,
                             const Shape& b) {
-  return draw_clash({{a_name, a, clash_of(a, b)}, {b_name, b, clash_of(a, b)}});
+  return draw_mismatch({{a_name, a, mismatched_dim(a, b)}, {b_name, b, mismatched_dim(a, b)}});
 }
 
 }  // namespace tapegrad

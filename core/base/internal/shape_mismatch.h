@@ -1,7 +1,7 @@
 // Drawings of mismatched shapes, shown below the first line of a ShapeError.
 //
 //   fail<ShapeError>("matmul", ": inner sizes differ: ", a, " x ", b,
-//                    draw_clash({{"input", a, 1}, {"other", b, 0}}));
+//                    draw_mismatch({{"input", a, 1}, {"other", b, 0}}));
 //
 //     input [64, 784]
 //                ^^^
@@ -24,9 +24,9 @@ struct MarkedShape {
 };
 
 /// Returns the drawing, which starts with a newline.
-std::string draw_clash(std::initializer_list<MarkedShape> shapes);
+std::string draw_mismatch(std::initializer_list<MarkedShape> shapes);
 /// Returns the first dimension in which the shapes differ.
-int clash_of(const Shape& a, const Shape& b);
+int mismatched_dim(const Shape& a, const Shape& b);
 /// Draws two shapes that should be equal, with the first difference marked.
 std::string draw_difference(std::string_view a_name, const Shape& a, std::string_view b_name,
                             const Shape& b);

@@ -1,4 +1,4 @@
-#include "backends/cuda/layout/at_home.h"
+#include "backends/cuda/layout/unpack.h"
 
 #include "backends/cuda/runtime/allocator.h"
 #include "backends/cuda/runtime/api.h"
