@@ -257,6 +257,8 @@ class Contraction {
       (!contains(b.set(), label) ? rows : contains(wanted, label) ? batch : inner).push_back(label);
     for (Label label : b.labels)
       if (!contains(a.set(), label)) columns.push_back(label);
+    // The rows come first in the result, so that the result needs no permutation.
+    if (place_of(columns) < place_of(rows)) return contract(b, a, wanted);
     Labels labels = batch;
     labels.insert(labels.end(), rows.begin(), rows.end());
     labels.insert(labels.end(), columns.begin(), columns.end());
@@ -291,6 +293,13 @@ class Contraction {
     return reshape(permute(term.x, order, where_), shape, where_);
   }
 
+  /// Returns the first place of one of these labels in the result.
+  ptrdiff_t place_of(const Labels& labels) const {
+    ptrdiff_t place = std::ssize(result_);
+    for (Label label : labels)
+      place = std::min(place, std::ranges::find(result_, label) - result_.begin());
+    return place;
+  }
   int64_t size_of(const Labels& labels) const {
     int64_t size = 1;
     for (Label label : labels) size *= sizes_[size_t(label)];

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "core/base/error.h"
@@ -17,7 +18,10 @@
 #include "ops/internal/loss_reduction.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/value_checks.h"
+#include "ops/rearrange.h"
 #include "ops/reduce.h"
+#include "ops/scatter.h"
+#include "ops/sort.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -153,15 +157,28 @@ Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduc
   const int64_t classes = x.size(-1);
   const bool one = x.rank() == 1;
   const Variable rows = one ? unsqueeze(x, 0) : x;
-  // Valid ids are those before the first -1. `named` marks the classes that they name.
+  // Valid ids are those before the first -1.
   const Variable given = one ? unsqueeze(target, 0) : target;
-  const Variable counts = cumsum((given == -1).to(i64), 1) == 0;
-  const Variable ids = tapegrad::where(counts, given, 0).to(i64);
-  const Variable named = any(logical_and(one_hot(ids, classes) == 1, unsqueeze(counts, 2)), {1});
-  const Variable mine = unsqueeze(gather(rows, 1, ids), 2);             // [n, targets, 1]
-  const Variable terms = positive_part(unsqueeze(rows, 1) - mine + 1);  // [n, targets, classes]
-  const Variable taken = logical_and(unsqueeze(counts, 2), logical_not(unsqueeze(named, 1)));
-  const Variable losses = sum(tapegrad::where(taken, terms, 0), {1, 2}) / double(classes);
+  const Variable valid = cumsum((given == -1).to(i64), 1) == 0;
+  const Variable ids = tapegrad::where(valid, given, 0).to(i64);
+  const Variable bounds = gather(rows, 1, ids) - 1;
+  // The classes that no id names are sorted, so that those above a bound are the last ones, and
+  // their sum is one of the sums from the end.
+  const Variable last_column = tapegrad::where(valid, ids, classes);
+  const Variable named =
+      narrow(scatter(zeros({rows.size(0), classes + 1}, {.dtype = boolean, .device = x.device()}),
+                     1, last_column, true),
+             1, 0, classes);
+  constexpr double kLowest = -std::numeric_limits<double>::infinity();
+  const Variable others = flip(sort(masked_fill(rows, named, kLowest), -1).values, {1});
+  const Variable sums =
+      pad(cumsum(tapegrad::where(others == kLowest, 0, others).to(f64), 1), {1, 0}, 0.0);
+  const Variable above =
+      classes - searchsorted(flip(others.detach(), {1}).contiguous(), bounds.detach(), true);
+  const Variable terms = gather(sums, 1, above) - above * bounds.to(f64);
+  const Variable counted = logical_and(valid, logical_or(above > 0, isnan(bounds)));
+  const Variable losses =
+      (sum(tapegrad::where(counted, terms, 0), {1}) / double(classes)).to(x.dtype());
   return reduced(one ? squeeze(losses, 0) : losses, reduction);
 }
 

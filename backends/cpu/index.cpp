@@ -30,12 +30,6 @@ template <typename T>
 using Sum = std::conditional_t<std::is_integral_v<T>, int64_t,
                                std::conditional_t<sizeof(T) == 2, float, double>>;
 
-int64_t product(const Shape& shape, int begin, int end) {
-  int64_t count = 1;
-  for (int i = begin; i < end; ++i) count *= shape[i];
-  return count;
-}
-
 void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
   const int64_t* values = index.data<int64_t>();
   const int64_t count = index.numel();
@@ -152,38 +146,43 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   }
 }
 
-/// index_add() for single elements: sums of the sources are collected in one buffer per line. Tasks
-/// share a line if there are few lines: each adds the sources of a range of destinations.
-template <typename T>
-void add_elements(const T* from, const int64_t* which, int64_t lines, int64_t count, int64_t size,
-                  Sum<T> scale, T* to) {
+/// index_add() for rows of kInner elements: sums of the sources are collected in one buffer per
+/// line of rows. Tasks share a line if there are few lines: each adds the sources of a range of
+/// destinations.
+template <int kInner, typename T>
+void add_narrow_rows(const T* from, const int64_t* which, int64_t lines, int64_t count,
+                     int64_t size, Sum<T> scale, T* to) {
   using S = Sum<T>;
-  const bool parallel = lines * count > kParallelAbove;
+  const bool parallel = lines * count * kInner > kParallelAbove;
   const int64_t threads = parallel ? omp_get_max_threads() : 1;
   const int64_t ranges = lines >= threads ? 1 : std::min(threads, size);
   const int64_t range = (size + ranges - 1) / ranges;
-  std::vector<S> memory(size_t(threads * range));
+  std::vector<S> memory(size_t(threads * range * kInner));
   // Whether there is a source: adding 0 to an element may change its sign.
   std::vector<char> has(static_cast<size_t>(size));
   for (int64_t k = 0; k < count; ++k) has[size_t(which[k])] = 1;
 #pragma omp parallel for if (parallel) num_threads(int(threads))
   for (int64_t task = 0; task < lines * ranges; ++task) {
     const int64_t begin = task % ranges * range, length = std::min(range, size - begin);
-    const T* line = from + task / ranges * count;
-    T* target = to + task / ranges * size + begin;
-    S* sums = memory.data() + omp_get_thread_num() * range;
+    const T* line = from + task / ranges * count * kInner;
+    T* target = to + (task / ranges * size + begin) * kInner;
+    S* sums = memory.data() + omp_get_thread_num() * range * kInner;
     if (length <= 0) continue;
-    std::fill_n(sums, length, S(0));
+    std::fill_n(sums, length * kInner, S(0));
+    const auto add = [&](int64_t place, int64_t k) {
+      for (int i = 0; i < kInner; ++i) sums[place * kInner + i] += S(line[k * kInner + i]);
+    };
     if (ranges == 1)
-      for (int64_t k = 0; k < count; ++k) sums[which[k]] += S(line[k]);
+      for (int64_t k = 0; k < count; ++k) add(which[k], k);
     else
       for (int64_t k = 0; k < count; ++k)
         if (const uint64_t place = uint64_t(which[k] - begin); place < uint64_t(length))
-          sums[place] += S(line[k]);
-    for (int64_t i = 0; i < length; ++i) {
-      const T sum = T(S(target[i]) + scale * sums[i]);
-      target[i] = has[size_t(begin + i)] ? sum : target[i];
-    }
+          add(int64_t(place), k);
+    for (int64_t row = 0; row < length; ++row)
+      for (int64_t i = row * kInner; i < (row + 1) * kInner; ++i) {
+        const T sum = T(S(target[i]) + scale * sums[i]);
+        target[i] = has[size_t(begin + row)] ? sum : target[i];
+      }
   }
 }
 
@@ -192,13 +191,22 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
   using S = Sum<T>;
   const int64_t* which = index.data<int64_t>();
   const int64_t count = index.numel(), size = y.shape()[dim];
-  const int64_t outer = product(y.shape(), 0, dim);
-  const int64_t inner = product(y.shape(), dim + 1, y.rank());
+  const int64_t outer = numel(y.shape(), 0, dim);
+  const int64_t inner = numel(y.shape(), dim + 1, y.rank());
   const T* from = source.data<T>();
   T* to = y.data<T>();
   const S scale = alpha.to<S>();
-  if (inner == 1 && size <= 4 * count)
-    return add_elements(from, which, outer, count, size, scale, to);
+  if (size <= 4 * count) {
+    const auto add = [&]<int kInner>(std::integral_constant<int, kInner>) {
+      add_narrow_rows<kInner>(from, which, outer, count, size, scale, to);
+    };
+    if (inner == 1) return add(std::integral_constant<int, 1>());
+    if constexpr (std::is_same_v<T, float>) {
+      if (inner == 2) return add(std::integral_constant<int, 2>());
+      if (inner == 3) return add(std::integral_constant<int, 3>());
+      if (inner == 4) return add(std::integral_constant<int, 4>());
+    }
+  }
   // If the index is short, only the rows that it names take memory and time.
   std::vector<int64_t> named, places;
   if (8 * count < size) {

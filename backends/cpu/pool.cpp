@@ -188,13 +188,15 @@ struct MaxPoolHalves {
     return are_halves(windows, planes_of(x.shape(), y.shape()));
   }
   template <typename T>
-  static void run(TypeTag<T>, const Tensor& x, const MaximumWindows&, Tensor& y, Tensor& indices) {
+  static void run(TypeTag<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
+                  Tensor& indices) {
     const Planes p = planes_of(x.shape(), y.shape());
+    const int64_t rows = windows.options.kernel_size.height;
     for_each_pooled<T>(x, p, y, indices, [&](const T* from, T* to, int32_t* at) {
       if (at != nullptr)
-        max_pool_halves<true>(from, p, to, at);
+        max_pool_halves<true>(from, p, rows, to, at);
       else
-        max_pool_halves<false>(from, p, to, at);
+        max_pool_halves<false>(from, p, rows, to, at);
     });
   }
 };
@@ -273,11 +275,12 @@ struct PoolScatterHalves {
     return windows && are_halves(*windows, p) && p.out_width >= kWindows;
   }
   static void run(TypeTag<float>, const Tensor& dy, const Tensor& indices,
-                  const std::optional<MaximumWindows>&, Tensor& dx) {
+                  const std::optional<MaximumWindows>& windows, Tensor& dx) {
     const Planes p = planes_of(dx.shape(), dy.shape());
+    const int64_t rows = windows->options.kernel_size.height;
     for_each_scattered<float>(dy, indices, p, dx,
                               [&](const float* from, const int32_t* at, float* to) {
-                                max_pool_halves_backward(from, at, p, to);
+                                max_pool_halves_backward(from, at, p, rows, to);
                               });
   }
 };

@@ -42,6 +42,21 @@ Tensor at(const Tensor& x, int64_t t) {
   return x.with_layout({shape, contiguous_strides(shape), x.layout().offset + t * x.strides()[0]});
 }
 
+/// Returns w [out, in] for products with `batch` rows in each of `steps` steps. The CPU's product
+/// packs the rows of a weight in every step; a copy whose columns are contiguous is not packed. A
+/// large weight is bounded by memory, and with many rows packing costs little.
+Tensor for_steps(const Tensor& w, int64_t batch, int64_t steps) {
+  constexpr int64_t kFewestSteps = 4, kFewestRows = 8, kMostRows = 64, kMostElements = 1 << 19;
+  if (w.device() != cpu || w.dtype() != f32 || steps < kFewestSteps || batch < kFewestRows ||
+      batch > kMostRows || w.numel() > kMostElements)
+    return w;
+  const auto transposed = [](const Tensor& x) {
+    return x.with_layout(
+        {{x.shape()[1], x.shape()[0]}, {x.strides()[1], x.strides()[0]}, x.layout().offset});
+  };
+  return transposed(transposed(w).contiguous());
+}
+
 /// Returns a gradient in the form that the cell kernels read.
 Tensor contiguous_or_empty(const Tensor& dy) { return dy ? dy.contiguous() : dy; }
 
@@ -115,10 +130,11 @@ struct LstmSequence {
     Tensor h = x.empty_like({steps, batch, hidden}), c = h.empty_like(h.shape());
     Tensor gates = x.empty_like(x.shape()), product = x.empty_like({batch, 4 * hidden});
     Tensor h_before = h0.contiguous(), c_before = c0.contiguous();
+    const Tensor w = for_steps(w_hh, batch, steps);
     for (int64_t i = 0; i < steps; ++i) {
       const int64_t t = order[i];
       Tensor gates_now = at(gates, t), c_now = at(c, t), h_now = at(h, t);
-      kernels::linear(h_before, w_hh, {}, {}, product);
+      kernels::linear(h_before, w, {}, {}, product);
       kernels::lstm_cell(at(x, t), product, c_before, gates_now, c_now, h_now);
       h_before = std::move(h_now), c_before = std::move(c_now);
     }
@@ -187,10 +203,11 @@ struct GruSequence {
     Tensor h = x.empty_like({steps, batch, hidden});
     Tensor gates = x.empty_like({steps, batch, 4 * hidden});
     Tensor product = x.empty_like({batch, 3 * hidden}), h_before = h0.contiguous();
+    const Tensor w = for_steps(w_hh, batch, steps);
     for (int64_t i = 0; i < steps; ++i) {
       const int64_t t = order[i];
       Tensor gates_now = at(gates, t), h_now = at(h, t);
-      kernels::linear(h_before, w_hh, bias, {}, product);
+      kernels::linear(h_before, w, bias, {}, product);
       kernels::gru_cell(at(x, t), product, h_before, gates_now, h_now);
       h_before = std::move(h_now);
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <thread>
 
@@ -452,6 +453,35 @@ TEST(Conv, PointsAreProductsForAnyNumberOfThreads) {
       for (const Variable& gradient : gradients) all.push_back(gradient.to_vector<float>());
       if (first.empty() || only_fallbacks()) first = all;  // oneDNN divides sums among threads
       EXPECT_EQ(all, first) << in << " " << out << " " << count;
+    }
+  }
+  set_num_threads(threads);
+}
+
+// Few positions in each of many images: one product for the rows of several images.
+TEST(Conv, PointsOfManySmallImages) {
+  const int64_t threads = get_num_threads();
+  for (const auto& [images, in, out, positions] :
+       {std::array<int64_t, 4>{40, 90, 30, 16}, {300, 129, 50, 7}, {20, 7, 5, 3}, {70, 20, 9, 4}}) {
+    std::vector<std::vector<float>> first;
+    for (const int count : {1, 2, 5}) {
+      set_num_threads(count);
+      manual_seed(1);
+      const Variable x = randn({images, in, positions}).requires_grad_();
+      const Variable w = randn({out, in, 1}).requires_grad_(), b = randn({out}).requires_grad_();
+      const Variable y = conv1d(x, w, b), seed = randn(y.shape());
+      const std::vector<Variable> leaves{x, w, b}, gradients = grad(y, leaves, seed, {});
+      const Variable x64 = unsqueeze(x.detach().to(f64), 1), w64 = w.detach().to(f64);
+      const Variable dy = unsqueeze(seed.to(f64), 2);
+      const Variable sums = sum(x64 * w64, {2}) + reshape(b.detach().to(f64), {out, 1});
+      EXPECT_LT(amax(abs(sums - y.detach().to(f64))).item(), 1e-4);
+      EXPECT_LT(amax(abs(sum(dy * w64, {1}) - gradients[0].to(f64))).item(), 1e-4);
+      EXPECT_LT(amax(abs(unsqueeze(sum(dy * x64, {0, 3}), 2) - gradients[1].to(f64))).item(), 1e-3);
+      EXPECT_LT(amax(abs(sum(seed.to(f64), {0, 2}) - gradients[2].to(f64))).item(), 1e-3);
+      std::vector<std::vector<float>> all{y.to_vector<float>()};
+      for (const Variable& gradient : gradients) all.push_back(gradient.to_vector<float>());
+      if (first.empty() || only_fallbacks()) first = all;  // oneDNN divides sums among threads
+      EXPECT_EQ(all, first) << images << " " << in << " " << count;
     }
   }
   set_num_threads(threads);

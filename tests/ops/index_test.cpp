@@ -15,6 +15,7 @@
 #include "ops/create.h"
 #include "ops/reduce.h"
 #include "ops/scatter.h"
+#include "ops/settings.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -427,6 +428,33 @@ TEST(IndexAdd, FewOfManyRows) {
         expected[size_t(rows[k] * inner + j)] += double(k * inner + j + 1);
     EXPECT_EQ(got, expected) << inner;
   }
+}
+
+// Many sources of narrow rows, for any number of threads; rows without a source keep -0.
+TEST(IndexAdd, NarrowRows) {
+  const int64_t threads = get_num_threads();
+  for (const DType dtype : {f32, f64})
+    for (const int64_t inner : {1, 2, 3, 4, 5}) {
+      constexpr int64_t kRows = 501, kSources = 30'000;
+      std::vector<int64_t> rows;
+      for (int64_t k = 0; k < kSources; ++k) rows.push_back(k * k % (kRows - 1));
+      const Variable source = counted({kSources, inner}) / 1024;
+      Doubles expected(size_t(kRows * inner), -0.0);
+      const Doubles from = values(source);
+      for (int64_t k = 0; k < kSources; ++k)
+        for (int64_t j = 0; j < inner; ++j)
+          expected[size_t(rows[size_t(k)] * inner + j)] += 0.5 * from[size_t(k * inner + j)];
+      for (const int count : {1, 3}) {
+        set_num_threads(count);
+        const Variable y = index_add(full({kRows, inner}, -0.0, {.dtype = dtype}), 0, tensor(rows),
+                                     source.to(dtype), 0.5);
+        const Doubles got = values(y.to(f64));
+        for (size_t i = 0; i < got.size(); ++i)
+          ASSERT_NEAR(got[i], expected[i], 1e-6 * std::abs(expected[i])) << inner << ' ' << i;
+        EXPECT_TRUE(std::signbit(got.back()));
+      }
+    }
+  set_num_threads(threads);
 }
 
 // Elements that repeat, as rows too short for a loop of their own.

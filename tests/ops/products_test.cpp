@@ -46,6 +46,15 @@ void expect_error(const std::string& words, F f) {
   }
 }
 
+// The operand whose label comes first in the result gives the rows.
+TEST(Einsum, ResultsAreContiguous) {
+  const Variable q = ones({3, 4, 5}), k = ones({3, 7, 5});
+  EXPECT_TRUE(einsum("bid,bjd->bij", {q, k}).is_contiguous());
+  EXPECT_TRUE(einsum("bjd,bid->bij", {k, q}).is_contiguous());
+  EXPECT_TRUE(einsum("bij,bjd->bid", {ones({3, 4, 7}), k}).is_contiguous());
+  EXPECT_TRUE(einsum("ij,kj->ki", {ones({2, 3}), ones({4, 3})}).is_contiguous());
+}
+
 TEST(Einsum, RefusesWhatItCannotRead) {
   const Variable a = count({2, 3}), b = count({3, 4});
   expect_error<ArgumentError>("names 2 operands, given are 1", [&] { einsum("ij,jk->ik", {a}); });

@@ -358,5 +358,30 @@ TEST(CtcLoss, Refuses) {
   EXPECT_THROW(ctc_loss(wave({4}), targets, {4}, {2}), ShapeError);
 }
 
+// Many rows and steps, for which the weight is transposed once, against one step after the other.
+TEST(Recurrent, ManyStepsAreThoseOfSingleSteps) {
+  for (const int64_t batch : {7, 8, 20}) {
+    manual_seed(2);
+    const Variable x = randn({6, batch, 5}), zero = zeros({1, batch, 40});
+    const auto weights = [](int64_t gates) {
+      return std::vector<Variable>{randn({gates * 40, 5}), randn({gates * 40, 40}),
+                                   randn({gates * 40}), randn({gates * 40})};
+    };
+    const std::vector<Variable> of_lstm = weights(4), of_gru = weights(3);
+    const auto lstm_all = lstm(x, zero, zero, of_lstm);
+    const auto gru_all = gru(x, zero, of_gru);
+    Variable h = zero, c = zero, g = zero;
+    for (int64_t t = 0; t < 6; ++t) {
+      const Variable now = narrow(x, 0, t, 1);
+      const auto step = lstm(now, h, c, of_lstm);
+      h = step[1], c = step[2];
+      g = gru(now, g, of_gru)[1];
+      EXPECT_LT(amax(abs(step[0] - narrow(lstm_all[0], 0, t, 1))).item(), 1e-5);
+      EXPECT_LT(amax(abs(g - narrow(gru_all[0], 0, t, 1))).item(), 1e-5);
+    }
+    EXPECT_LT(amax(abs(c - lstm_all[2])).item(), 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace tapegrad

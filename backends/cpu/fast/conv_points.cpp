@@ -4,6 +4,8 @@
 
 #include "backends/cpu/tools/product.h"
 #include "backends/cpu/tools/share.h"
+#include "backends/cpu/tools/transpose.h"
+#include "core/base/tensor.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -35,6 +37,53 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b,
   multiply_blocks(m, n, k, a, b, c, n, accumulate ? Update::kAdd : Update::kStore);
 }
 
+void bias_gradient(const Tensor& dz, const Tensor& x, const Tensor& weight,
+                   const Conv2dOptions& options, Tensor& db) {
+  Tensor none;
+  if (db) kernels::conv2d_backward(dz, {}, x, weight, options, none, none, db);
+}
+
+/// Whether one product of the positions of several images is faster than one product per image,
+/// whose rows do not fill a register.
+bool are_short(int64_t images, int64_t positions, int64_t in, int64_t out) {
+  constexpr int64_t kFewPositions = 16, kVeryFewPositions = 4, kFewestImages = 16;
+  constexpr int64_t kFewestWeights = 2048;
+  return images >= kFewestImages && (positions <= kVeryFewPositions ||
+                                     (positions <= kFewPositions && in * out >= kFewestWeights));
+}
+
+/// Images as matrices [images * positions, channels], for as many images at a time as fit into the
+/// second-level cache.
+struct Chunks {
+  int64_t images, positions, in, out;
+
+  int64_t images_at_once() const {
+    constexpr int64_t kElements = int64_t(1) << 18;
+    return std::clamp<int64_t>(kElements / (positions * std::max(in, out)), 1, images);
+  }
+  int64_t number() const { return (images + images_at_once() - 1) / images_at_once(); }
+  /// Calls run(first image, rows) for a chunk.
+  template <typename Run>
+  void with(int64_t chunk, const Run& run) const {
+    const int64_t first = chunk * images_at_once();
+    run(first, std::min(images_at_once(), images - first) * positions);
+  }
+  /// Returns the rows of images from `first` on.
+  Tensor to_rows(const float* x, int64_t channels, int64_t first, int64_t rows) const {
+    const Tensor copy = Tensor::empty({rows, channels}, f32);
+    x += first * channels * positions;
+    for (int64_t at = 0; at < rows * channels; at += channels * positions)
+      copy_transposed(channels, positions, x + at, positions, copy.data<float>() + at, channels);
+    return copy;
+  }
+  void from_rows(const Tensor& matrix, float* x, int64_t first) const {
+    const int64_t rows = matrix.shape()[0], channels = matrix.shape()[1];
+    x += first * channels * positions;
+    for (int64_t at = 0; at < rows * channels; at += channels * positions)
+      copy_transposed(positions, channels, matrix.data<float>() + at, channels, x + at, positions);
+  }
+};
+
 }  // namespace
 
 bool ConvPoints::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
@@ -52,6 +101,21 @@ void ConvPoints::run(TypeTag<float>, const Tensor& x, const Tensor& weight, cons
   const float *from = x.data<float>(), *w = weight.data<float>();
   const float* start = bias ? bias.data<float>() : nullptr;
   float* results = y.data<float>();
+  if (are_short(x.shape()[0], positions, in, out)) {
+    const Chunks chunks{x.shape()[0], positions, in, out};
+    share_products(chunks.number(), chunks.images_at_once() * positions * in * out, [&](int64_t i) {
+      chunks.with(i, [&](int64_t first, int64_t rows) {
+        Tensor to = Tensor::empty({rows, out}, f32);
+        for (int64_t row = 0; row < rows && start != nullptr; ++row)
+          std::copy_n(start, out, to.data<float>() + row * out);
+        const Tensor here = chunks.to_rows(from, in, first, rows);
+        multiply(rows, out, in, {here.data<float>(), in, 1}, {w, 1, in}, to.data<float>(),
+                 /*accumulate=*/start != nullptr);
+        chunks.from_rows(to, results, first);
+      });
+    });
+    return kernels::run_epilogue(epilogue, y, y);
+  }
   share_products(x.shape()[0], out * in * positions, [&](int64_t n) {
     float* to = results + n * out * positions;
     if (start != nullptr)
@@ -79,6 +143,24 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
   const int64_t out = w[0], in = w[1], positions = dy.shape()[2] * dy.shape()[3];
   const int64_t images = dy.shape()[0];
   const float* gradients = dz.data<float>();
+  if (are_short(images, positions, in, out)) {
+    const Chunks chunks{images, positions, in, out};
+    for (int64_t i = 0; i < chunks.number(); ++i)
+      chunks.with(i, [&](int64_t first, int64_t rows) {
+        const Tensor here = chunks.to_rows(gradients, out, first, rows);
+        if (dx) {
+          const Tensor to = Tensor::empty({rows, in}, f32);
+          multiply(rows, in, out, {here.data<float>(), out, 1}, {weight.data<float>(), in, 1},
+                   to.data<float>(), /*accumulate=*/false);
+          chunks.from_rows(to, dx.data<float>(), first);
+        }
+        if (dw)
+          multiply(out, in, rows, {here.data<float>(), 1, out},
+                   {chunks.to_rows(x.data<float>(), in, first, rows).data<float>(), in, 1},
+                   dw.data<float>(), /*accumulate=*/i > 0);
+      });
+    return bias_gradient(dz, x, weight, options, db);
+  }
   if (dx) {
     const float* factors = weight.data<float>();
     float* to = dx.data<float>();
@@ -93,8 +175,7 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
       multiply(out, in, positions, {gradients + n * out * positions, positions, 1},
                {x.data<float>() + n * in * positions, 1, positions}, dw.data<float>(),
                /*accumulate=*/n > 0);
-  Tensor none;
-  if (db) kernels::conv2d_backward(dz, {}, x, weight, options, none, none, db);
+  bias_gradient(dz, x, weight, options, db);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -426,7 +426,8 @@ class Pieces {
         const MapOperand& x = operand_[i];
         const int64_t step = joint_.strides[i][last], across = joint_.strides[i][tiled_];
         const std::byte* from = x.data + (offsets[i] + first * step) * x.element;
-        const bool direct = step == 1;
+        const bool direct = step == 1 || step == 0;
+        tile.constant[i - 1] = step == 0;
         inputs[i - 1] = direct ? from : buffers[i];
         tile.pitch[i] = direct ? across : kTileColumns;
         if (!direct)
