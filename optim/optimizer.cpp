@@ -421,10 +421,19 @@ void Optimizer::schedule_lr(size_t group, double lr) {
   StepObserver::tell_host_change("sets a learning rate");
   groups_[group].lr = lr;
 }
+void Optimizer::note_read(double value, std::function<double(const Optimizer&)> read) const {
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    step->on_setting([self = handle(), value, read = std::move(read)] {
+      const auto* optimizer = find<Optimizer>(self);
+      return optimizer != nullptr && read(*optimizer) == value;
+    });
+}
 double Optimizer::lr(int64_t group) const {
   if (group < 0 || group >= group_count())
     fail<IndexError>(kind_, ": no group ", group, " among ", group_count());
-  return groups_[group].lr;
+  const double lr = groups_[group].lr;
+  note_read(lr, [group](const Optimizer& now) { return now.groups_[group].lr; });
+  return lr;
 }
 
 void Optimizer::set_weight_decay(int64_t group, double weight_decay) {
@@ -437,7 +446,10 @@ void Optimizer::set_weight_decay(int64_t group, double weight_decay) {
 double Optimizer::weight_decay(int64_t group) const {
   if (group < 0 || group >= group_count())
     fail<IndexError>(kind_, ": no group ", group, " among ", group_count());
-  return groups_[group].weight_decay;
+  const double weight_decay = groups_[group].weight_decay;
+  note_read(weight_decay,
+            [group](const Optimizer& now) { return now.groups_[group].weight_decay; });
+  return weight_decay;
 }
 
 TensorMap Optimizer::state_dict() const {

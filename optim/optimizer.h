@@ -165,11 +165,7 @@ struct OptimizerGroup {
   }
 };
 
-/// Options of zero_grad({.set_to_none = false}).
-struct ZeroGradOptions {
-  ByName by_name = {};
-  bool set_to_none = true;
-};
+using tapegrad::ZeroGradOptions;
 
 /// Argument of step(closure).
 using LossClosure = std::function<Variable()>;
@@ -304,6 +300,8 @@ class Optimizer : public tapegrad::detail::Tracked {
 
   void take(Optimizer&& other) noexcept;  // everything but the handles
   void add_group(ParamGroup group);
+  /// A captured step that has read an option is recorded again after a change of the option.
+  void note_read(double value, std::function<double(const Optimizer&)> read) const;
   /// set_lr() that does not change the initial rate.
   void schedule_lr(size_t group, double lr);
 

@@ -51,9 +51,11 @@
 // replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
 // step is recorded again; likewise if a parameter is frozen or thawed, if a module that asked for
 // its mode changes it (train(), eval()), if a leaf or a module gets or loses a hook, if parameters
-// are added to an optimizer, if the momentum of a batch norm is set, if another variable is
-// assigned to a member of a module (net.weight = w), and if a gradient that the step reads is
-// another tensor than it was, or was cleared. Assigning to a variable that is no member of a module
+// are added to an optimizer, if a learning rate or a weight decay that the function itself has read
+// (group.lr, as an optimizer of the user does) is set to another value, if the momentum of a batch
+// norm or the default dtype is set, if another variable is assigned to a member of a module
+// (net.weight = w), and if a gradient that the step reads is another tensor than it was, or was
+// cleared. Assigning to a variable that is no member of a module
 // goes unnoticed if another handle keeps the old value: write with copy_(). Calls within NoGrad,
 // InferenceMode and Autocast have separate recordings. Class ids and indices are checked in each
 // replay too. If a check fails on the CPU, generators and optimizers are in the state in which the

@@ -14,6 +14,7 @@
 #include "ops/loss.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/unary.h"
 #include "optim/optimizers.h"
 #include "train/graphed_step.h"
 
@@ -205,6 +206,73 @@ TEST(GraphedBetween, AnInputThatTheStepWritesTo) {
     return all;
   };
   EXPECT_EQ(values(true), values(false));
+}
+
+TEST(GraphedBetween, GradientsThatAreSetToZero) {
+  const auto run = [](bool captured) {
+    manual_seed(3);
+    nn::Linear net(2, 1);
+    optim::Adam optimizer(net.parameters(), 0.1);
+    GraphedStep step(
+        [&](const Variable& x) {
+          optimizer.zero_grad(/*set_to_none=*/false);
+          const Variable loss = mean(square(net(x)));
+          loss.backward();
+          optimizer.step();
+          return loss;
+        },
+        {}, {.enabled = captured});
+    for (int i = 0; i < 10; ++i) step(full({4, 2}, 0.5 * i));
+    EXPECT_EQ(step.is_graphed(), captured) << step.reason();
+    return net.weight.to_vector<double>();
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
+TEST(GraphedBetween, DefaultDtype) {
+  GraphedStep step([](const Variable& x) { return sum(x * ones({1})); });
+  const DType before = default_dtype();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(step(ones({3}, {.dtype = f32})).dtype(), f32);
+  EXPECT_TRUE(step.is_graphed()) << step.reason();
+  set_default_dtype(f64);
+  const DType after = step(ones({3}, {.dtype = f32})).dtype();
+  set_default_dtype(before);
+  EXPECT_EQ(after, f64);
+}
+
+/// Plain gradient descent, whose step reads the rate of its group.
+struct Descent : optim::Optimizer {
+  Descent(std::vector<Variable> params, double rate) : Optimizer(std::move(params), rate) {}
+  void step() override {
+    const NoGrad no_grad;
+    for (auto& group : param_groups())
+      for (Variable& p : group.params) p -= group.lr * p.grad();
+  }
+};
+
+TEST(GraphedBetween, RatesThatTheUsersStepReads) {
+  const auto run = [](bool captured) {
+    manual_seed(3);
+    nn::Linear net(2, 1);
+    Descent optimizer(net.parameters(), 0.1);
+    const Variable x = ones({8, 2});
+    GraphedStep step(
+        [&] {
+          optimizer.zero_grad();
+          const Variable loss = mean(square(net(x)));
+          loss.backward();
+          optimizer.step();
+          return loss;
+        },
+        {}, {.enabled = captured});
+    for (int i = 0; i < 12; ++i) {
+      if (i == 7) optimizer.param_groups()[0].lr = 0.01;
+      step();
+    }
+    EXPECT_EQ(step.is_graphed(), captured) << step.reason();
+    return net.weight.to_vector<double>();
+  };
+  EXPECT_EQ(run(true), run(false));
 }
 
 }  // namespace

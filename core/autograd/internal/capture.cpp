@@ -56,6 +56,7 @@ void Capture::record(const std::function<void()>& fn) {
   const CurrentStep step(this);
   begin();
   recording_ = true;
+  on_setting([dtype = default_dtype()] { return default_dtype() == dtype; });
   const absl::Cleanup leave = [this] { this->leave(); };
   try {
     fn();

@@ -131,6 +131,8 @@ CalledOp RecordedStep::current_op() const {
     op.where = running->where();
   else if (detail::context.error_line != nullptr)
     op.where = *detail::context.error_line;
+  if (!detail::is_of_user(op.where) && detail::context.module_line != nullptr)
+    op.where = *detail::context.module_line;
   return op;
 }
 
@@ -168,8 +170,14 @@ void RecordedStep::on_access(const TensorStorage& storage) {
 }
 
 void RecordedStep::on_read(const Tensor& x, const char* function) {
-  if (is_recording_ && x.device() == device())
-    give_up(std::string(function) + " reads a value on the host" + maker_of(x.storage()));
+  if (!is_recording_ || x.device() != device()) return;
+  std::string who = maker_of(x.storage());
+  if (who.empty()) {
+    CalledOp reader;
+    reader.where = current_op().where;
+    who = text_of(reader);
+  }
+  give_up(std::string(function) + " reads a value on the host" + who);
 }
 
 void RecordedStep::run_part(const std::function<void()>& part, size_t calls) {
