@@ -1,10 +1,13 @@
 #include "data/dataset.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
@@ -70,6 +73,13 @@ class Mapped final : public Dataset {
 
 }  // namespace
 
+void detail::note_items(Error& error, std::span<const int64_t> indices) {
+  constexpr size_t kMostNamed = 8;
+  const auto named = indices.first(std::min(indices.size(), kMostNamed));
+  error.note(absl::StrCat(indices.size() == 1 ? "item " : "items ", absl::StrJoin(named, ", "),
+                          indices.size() > kMostNamed ? " ..." : "", " of the data set"));
+}
+
 RandomGenerator SampleRandom::at(int64_t index) const {
   // Two rounds of mixing give every (seed, epoch, index) its own stream.
   const auto key = philox(seed, epoch);
@@ -105,10 +115,14 @@ Example Dataset::gather(std::span<const int64_t> indices, const SampleRandom& ra
   std::vector<Example> examples;
   for (int64_t index : indices) {
     check_index(index, size());
-    RandomGenerator generator = random.at(index);
-    examples.push_back(get(index, generator));
+    examples.push_back(detail::about_items({&index, 1}, [&] {
+      RandomGenerator generator = random.at(index);
+      return get(index, generator);
+    }));
   }
-  return {stack_of(examples, &Example::data), stack_of(examples, &Example::target)};
+  return detail::about_items(indices, [&]() -> Example {
+    return {stack_of(examples, &Example::data), stack_of(examples, &Example::target)};
+  });
 }
 
 TensorDataset::TensorDataset(const Variable& data, const Variable& target, Where where) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/generator.h"
 #include "core/tape/variable.h"
 
@@ -38,6 +39,23 @@ struct SampleRandom {
 
   RandomGenerator at(int64_t index) const;
 };
+
+namespace detail {
+
+/// Appends `item 7 of the data set`, or `items 7, 3, 5 ... of the data set`, to the message.
+void note_items(Error& error, std::span<const int64_t> indices);
+/// Calls make(); if it throws an Error, adds the indices of the items to the message.
+template <typename Make>
+auto about_items(std::span<const int64_t> indices, Make make) {
+  try {
+    return make();
+  } catch (Error& error) {
+    note_items(error, indices);
+    throw;
+  }
+}
+
+}  // namespace detail
 
 /// A data set. Loaders call get() and gather() from several threads at once.
 class Dataset {

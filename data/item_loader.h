@@ -359,13 +359,19 @@ class ItemLoader final : public Loader {
                  batch_size = batch_size()](int64_t number) -> std::shared_ptr<void> {
       const NoGrad no_grad;
       std::vector<Item> items;
+      std::vector<int64_t> indices;
       for (int64_t i = number * batch_size; i < std::min(count, (number + 1) * batch_size); ++i) {
         const int64_t index = order.empty() ? i : order[size_t(i)];
-        RandomGenerator generator = random.at(index);
-        items.push_back(detail::item_at(*data, index, generator));
+        indices.push_back(index);
+        items.push_back(detail::about_items({&index, 1}, [&] {
+          RandomGenerator generator = random.at(index);
+          return detail::item_at(*data, index, generator);
+        }));
       }
-      const int64_t n = int64_t(items.size());
-      return std::make_shared<Held>(Held{detail::batch_of(*make_batch, std::move(items)), n});
+      return detail::about_items(indices, [&] {
+        return std::make_shared<Held>(
+            Held{detail::batch_of(*make_batch, std::move(items)), int64_t(indices.size())});
+      });
     };
     const auto example = [](void* item) {
       Held& held = *static_cast<Held*>(item);

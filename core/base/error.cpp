@@ -11,6 +11,10 @@ void Error::locate(std::string_view place) {
   located_ = std::make_shared<std::string>(message() + ("\n  " + std::string(place)));
 }
 
+void Error::note(std::string_view line) {
+  located_ = std::make_shared<std::string>(what() + ("\n  " + std::string(line)));
+}
+
 namespace detail {
 void ErrorText::add(double part) {
   ClassicText out;

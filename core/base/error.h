@@ -14,7 +14,7 @@
 namespace tapegrad {
 
 /// Root of all exceptions of the library. The first line of what() is the message. Further lines
-/// may draw the mismatched shapes, and the last line gives the location: `at model.cpp:12, in
+/// may draw the mismatched shapes, and the next one gives the location: `at model.cpp:12, in
 /// Net.fc1`.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -27,6 +27,8 @@ struct Error : std::runtime_error {
   /// Appends the location line. Only the first call has an effect, so the innermost location is
   /// kept.
   void locate(std::string_view place);
+  /// Appends a line that tells what was going on, such as `reading item 7 of the data set`.
+  void note(std::string_view line);
 
  private:
   std::shared_ptr<const std::string> located_;  // shared, because copying an exception must not

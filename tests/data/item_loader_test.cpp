@@ -97,6 +97,37 @@ TEST(ItemLoader, ReportsErrors) {
   EXPECT_THROW(ItemLoader(items, {.batch_size = 1, .num_workers = -1}).begin(), ArgumentError);
 }
 
+/// A data set whose item 3 has the wrong length, and whose item 5 cannot be read.
+struct Damaged {
+  int64_t size() const { return 8; }
+  Variable get(int64_t index) const {
+    if (index == 5) fail<IoError>("photo: the file is empty");
+    return zeros({index == 3 ? 1 : 2});
+  }
+};
+
+/// The message of the error that reading all batches ends with.
+std::string error_of(DataLoaderOptions options) {
+  ItemLoader loader(Damaged(), options);
+  try {
+    for ([[maybe_unused]] auto& batch : loader) {
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ItemLoader, ErrorsNameTheItems) {
+  for (const int workers : {0, 2}) {
+    EXPECT_NE(error_of({.batch_size = 4, .num_workers = workers}).find("items 0, 1, 2, 3 of the"),
+              std::string::npos);
+    const std::string message = error_of({.batch_size = 1, .num_workers = workers});
+    EXPECT_NE(message.find("photo: the file is empty\n"), std::string::npos) << message;
+    EXPECT_NE(message.find("item 5 of the data set"), std::string::npos) << message;
+  }
+}
+
 TEST(ItemLoader, T57_NoBatchFollowsTheEnd) {
   const std::vector<Variable> items = {ones({2}), zeros({2})};
   ItemLoader loader(items, {.batch_size = 2});
