@@ -129,7 +129,7 @@ Variable view_as_real(const Variable& z, Where where) {
   return checked("view_as_real", z);
 }
 
-Variable view_as_complex(const Variable& x, Where where) {
+ComplexPairs view_as_complex(const Variable& x, Where where) {
   const CallLine line(where);
   return checked("view_as_complex", x);
 }
@@ -210,7 +210,20 @@ ComplexPairs ComplexPairs::under(const Variable& x) const {
   return are_numbers(x, pairs()) ? ComplexPairs(joined(x, zeros_like(x))).over(*this)
                                  : ComplexPairs(x / pairs());
 }
-Variable abs(const ComplexPairs& z, Where where) { return complex_abs(z, where); }
+
+ComplexPairs detail::cat_complex(std::initializer_list<ComplexPairs> parts, int dim, Where where) {
+  const CallLine line(where);
+  if (parts.size() == 0) fail<ArgumentError>("cat: no inputs");
+  dim = normalize_dim("cat", dim, checked("cat", *parts.begin()).rank() - 1);
+  return tapegrad::cat(std::vector<Variable>(parts.begin(), parts.end()), dim);
+}
+ComplexPairs detail::stack_complex(std::initializer_list<ComplexPairs> parts, int dim,
+                                   Where where) {
+  const CallLine line(where);
+  if (parts.size() == 0) fail<ArgumentError>("stack: no inputs");
+  dim = normalize_dim("stack", dim, checked("stack", *parts.begin()).rank());
+  return tapegrad::stack(std::vector<Variable>(parts.begin(), parts.end()), dim);
+}
 
 /// Returns the dimension of the pairs for one of the numbers; with `more` ones than they have.
 int ComplexPairs::dim_of(std::string_view op, int64_t dim, int more) const {
@@ -229,6 +242,10 @@ ComplexPairs& ComplexPairs::write(const ComplexPairs& values) {
   return *this;
 }
 ComplexPairs ComplexPairs::square(Where where) const { return complex_mul(*this, *this, where); }
+ComplexPairs ComplexPairs::exp(Where where) const {
+  const CallLine line(where);
+  return polar(tapegrad::exp(real()), imag());
+}
 ComplexPairs ComplexPairs::sum(Where where) const { return sum(Dims(), false, where); }
 ComplexPairs ComplexPairs::mean(Where where) const { return mean(Dims(), false, where); }
 ComplexPairs ComplexPairs::sum(const Dims& dims, bool keepdim, Where where) const {

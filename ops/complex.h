@@ -1,7 +1,7 @@
 // Complex numbers as pairs of real numbers: the last dimension of a complex tensor has size 2 and
 // holds the real and the imaginary part, as in torch.view_as_real and in the results of fft:: and
-// stft. Elementwise functions such as abs() and exp() operate on the two real numbers; the
-// functions below operate on the complex number.
+// stft. The functions below, and those of ops/complex_pairs.h, operate on complex numbers;
+// functions of a Variable operate on the real numbers.
 //
 //   Variable spectrum = fft::rfft(signal);                  // [..., n / 2 + 1, 2]
 //   Variable filtered = complex_mul(spectrum, filter);      // [..., n / 2 + 1, 2]
@@ -28,7 +28,7 @@ Variable imag(const Variable& z, Where where = Where::current());
 /// Returns z, because complex tensors are stored as pairs of real numbers.
 Variable view_as_real(const Variable& z, Where where = Where::current());
 /// Returns x, which must be [..., 2].
-Variable view_as_complex(const Variable& x, Where where = Where::current());
+ComplexPairs view_as_complex(const Variable& x, Where where = Where::current());
 
 /// Returns the conjugate, re - i im.
 ComplexPairs conj(const Variable& z, Where where = Where::current());

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <concepts>
+#include <initializer_list>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -20,10 +21,24 @@ template <typename B>
 concept Reals = std::is_arithmetic_v<B> ||
     (std::derived_from<B, Variable> && !std::same_as<B, ComplexPairs>);
 
+/// A function that complex numbers do not have.
+#define TAPEGRAD_OF_REALS(name)                                         \
+  template <std::same_as<ComplexPairs> Z, typename... More>             \
+  void name(const Z&, const More&...) {                                 \
+    static_assert(detail::kNever<Z>, #name                              \
+                  " of complex numbers: type z.abs(), or "              \
+                  "z.view_as_real() for the real and imaginary parts"); \
+  }
+
+namespace detail {
+ComplexPairs cat_complex(std::initializer_list<ComplexPairs> parts, int dim, Where where);
+ComplexPairs stack_complex(std::initializer_list<ComplexPairs> parts, int dim, Where where);
+}  // namespace detail
+
 /// Complex numbers as pairs of reals. The members and operators of this struct operate on the
 /// complex numbers, as in PyTorch, and count their dimensions: mean(-1) is the mean along the last
-/// dimension of numbers. Inherited members of Variable, ops that are functions, and a copy of type
-/// Variable operate on the pairs: shape() ends with 2.
+/// dimension of numbers. Inherited members of Variable, functions other than those below, and a
+/// copy of type Variable operate on the pairs: shape() ends with 2.
 struct ComplexPairs : Variable {
   using Variable::operator=;
   ComplexPairs() = default;
@@ -41,6 +56,7 @@ struct ComplexPairs : Variable {
   ComplexPairs conj(Where where = Where::current()) const;
   ComplexPairs operator-() const;
   ComplexPairs square(Where where = Where::current()) const;
+  ComplexPairs exp(Where where = Where::current()) const;
   ComplexPairs sum(Where where = Where::current()) const;
   ComplexPairs sum(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
   ComplexPairs mean(Where where = Where::current()) const;
@@ -65,6 +81,25 @@ struct ComplexPairs : Variable {
   ComplexPairs detach() const;
   /// Returns the pairs as a Variable, for its members and for functions.
   Variable view_as_real() const { return *this; }
+
+  // Members of Variable that would combine real and imaginary parts as if they were numbers.
+  void cos(const auto&...) const = delete;
+  void log(const auto&...) const = delete;
+  void matmul(const auto&...) const = delete;
+  void max(const auto&...) const = delete;
+  void min(const auto&...) const = delete;
+  void norm(const auto&...) const = delete;
+  void pow(const auto&...) const = delete;
+  void prod(const auto&...) const = delete;
+  void relu(const auto&...) const = delete;
+  void rsqrt(const auto&...) const = delete;
+  void sigmoid(const auto&...) const = delete;
+  void sin(const auto&...) const = delete;
+  void softmax(const auto&...) const = delete;
+  void sqrt(const auto&...) const = delete;
+  void std(const auto&...) const = delete;
+  void tanh(const auto&...) const = delete;
+  void var(const auto&...) const = delete;
 
   // In-place operators:
   template <typename B>
@@ -174,6 +209,41 @@ struct ComplexPairs : Variable {
   ComplexPairs over(const Variable& x) const;
   ComplexPairs under(const Variable& x) const;
 };
-Variable abs(const ComplexPairs& z, Where where = Where::current());
+
+// Functions of complex numbers, as templates, because they take no Variable.
+template <std::same_as<ComplexPairs> Z>
+Variable abs(const Z& z, Where where = Where::current()) {
+  return z.abs(where);
+}
+template <std::same_as<ComplexPairs> Z>
+ComplexPairs sum(const Z& z, const Dims& dims = {}, bool keepdim = false,
+                 Where where = Where::current()) {
+  return z.sum(dims, keepdim, where);
+}
+template <std::same_as<ComplexPairs> Z>
+ComplexPairs mean(const Z& z, const Dims& dims = {}, bool keepdim = false,
+                  Where where = Where::current()) {
+  return z.mean(dims, keepdim, where);
+}
+template <std::same_as<ComplexPairs> Z>
+ComplexPairs cat(std::initializer_list<Z> parts, int dim = 0, Where where = Where::current()) {
+  return detail::cat_complex(parts, dim, where);
+}
+template <std::same_as<ComplexPairs> Z>
+ComplexPairs stack(std::initializer_list<Z> parts, int dim = 0, Where where = Where::current()) {
+  return detail::stack_complex(parts, dim, where);
+}
+// Functions that would combine real and imaginary parts as if they were numbers. Functions of one
+// operand, such as exp(), are not overloaded, so that they can be passed as arguments.
+TAPEGRAD_OF_REALS(l1_loss)
+TAPEGRAD_OF_REALS(max)
+TAPEGRAD_OF_REALS(min)
+TAPEGRAD_OF_REALS(mse_loss)
+TAPEGRAD_OF_REALS(norm)
+TAPEGRAD_OF_REALS(pow)
+TAPEGRAD_OF_REALS(prod)
+TAPEGRAD_OF_REALS(std)
+TAPEGRAD_OF_REALS(var)
+#undef TAPEGRAD_OF_REALS
 
 }  // namespace tapegrad
