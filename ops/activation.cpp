@@ -248,7 +248,7 @@ struct Hardswish : UnaryOp<kernels::hardswish> {
 
 template <typename Op>
 Variable activation(Op op, Variable&& x, Where where, std::string_view name = Op::kName) {
-  if (!is_float(x.dtype())) [[unlikely]] {
+  if (!is_float(x.value(where).dtype())) [[unlikely]] {
     const ErrorLine line(where);
     fail<DTypeError>(name, ": floats only, not ", x.dtype());
   }

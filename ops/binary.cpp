@@ -284,7 +284,7 @@ Variable run_logical(const Operand& a, const Operand& b) {
 
 template <typename Op>
 Variable& run_in_place(Variable& a, const Operand& b) {
-  if (b.variable && b.variable->dtype() == a.dtype()) [[likely]] {
+  if (b.variable && b.variable->value(b.where).dtype() == a.value(b.where).dtype()) [[likely]] {
     apply_in_place(Op{}, b.where, a, *b.variable);
     return a;
   }
@@ -312,7 +312,7 @@ namespace {
 
 Variable power(const Operand& a, const Operand& b) {
   if (a.variable == nullptr || b.variable != nullptr) return run<Pow>(a, b);
-  const DType dtype = promote(a.variable->dtype(), b.number);
+  const DType dtype = promote(a.variable->value(a.where).dtype(), b.number);
   if (!is_float(dtype) && b.number.to<int64_t>() < 0)
     fail<ArgumentError>("pow: ", name(dtype), " to the negative power ", b.number);
   check_fits("pow", b.number, dtype);
@@ -371,7 +371,7 @@ Variable where(const Variable& condition, Operand a, Operand b) {
     dtype = common_dtype("where", a, b);
   else if (a.number.kind() != f64 && b.number.kind() != f64)
     dtype = promote(a.number.kind(), b.number.kind());
-  const Device device = numbers ? condition.device() : device_of(a, b);
+  const Device device = numbers ? condition.value(a.where).device() : device_of(a, b);
   const Converted x(as_variable, "where", a, dtype, device);
   const Converted y(as_variable, "where", b, dtype, device);
   return apply_over(WhereOp{}, a.where, {condition, x, y});

@@ -1,6 +1,7 @@
 // Sums of products of tensors, named by letters.
 #pragma once
 
+#include <concepts>
 #include <string_view>
 
 #include "ops/rearrange.h"
@@ -18,10 +19,19 @@ namespace tapegrad {
 /// be equal or 1. Operands are contracted two at a time as batched matrix products, in the order
 /// with the fewest multiplications (for more than six operands greedily, the cheapest pair first).
 Variable einsum(std::string_view equation, VariableList operands, Where where = Where::current());
+namespace detail {
+/// An equation, and the line that calls einsum() with it.
+struct EquationHere {
+  template <std::convertible_to<std::string_view> Text>
+  EquationHere(const Text& equation, Where here = Where::current()) : text(equation), where(here) {}
+  std::string_view text;
+  Where where;
+};
+}  // namespace detail
 /// Overload with operands as arguments: einsum("ij,jk->ik", a, b).
 template <std::derived_from<Variable>... V>
-Variable einsum(std::string_view equation, const Variable& first, const V&... others) {
-  return einsum(equation, VariableList{first, others...});
+Variable einsum(detail::EquationHere equation, const Variable& first, const V&... others) {
+  return einsum(equation.text, VariableList{first, others...}, equation.where);
 }
 
 }  // namespace tapegrad

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "core/base/internal/clash.h"
+#include "core/base/internal/shape_mismatch.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -29,7 +29,7 @@ constinit std::atomic<MatmulPrecision> precision_now{MatmulPrecision::kHighest};
 [[noreturn, gnu::cold]] void fail_inner(std::string_view op, const Shape& a, const Shape& b) {
   fail<ShapeError>(
       op, ": inner sizes differ: ", a, " x ", b,
-      draw_clash({{"input", a, a.rank() - 1}, {"other", b, std::max(0, b.rank() - 2)}}));
+      draw_mismatch({{"input", a, a.rank() - 1}, {"other", b, std::max(0, b.rank() - 2)}}));
 }
 
 /// Products of two batches of matrices with equal rank and equal leading dimensions.
@@ -89,7 +89,7 @@ Variable batched(const Variable& a, const Variable& b, Where where) {
 Variable matmul(const Variable& a, const Variable& b, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(matmul, where, a, b);
-  if (a.rank() == 2 && b.rank() == 2) return apply(Matmul{}, where, a, b);
+  if (a.value(where).rank() == 2 && b.value(where).rank() == 2) return apply(Matmul{}, where, a, b);
   const ErrorLine line(where);
   if (a.rank() == 0 || b.rank() == 0)
     fail<ShapeError>("matmul: operands without dimensions: ", a.shape(), " x ", b.shape());
@@ -117,7 +117,7 @@ Variable bmm(const Variable& a, const Variable& b, Where where) {
   require_ranks("bmm", a, b, 3);
   if (a.shape()[0] != b.shape()[0])
     fail<ShapeError>("bmm: batches differ: ", a.shape(), " x ", b.shape(),
-                     draw_clash({{"input", a.shape(), 0}, {"mat2", b.shape(), 0}}));
+                     draw_mismatch({{"input", a.shape(), 0}, {"mat2", b.shape(), 0}}));
   return matmul(a, b, where);
 }
 

@@ -558,11 +558,14 @@ V VariableOps::where(const V& condition, const Operand& other) const {
 V VariableOps::nonzero(Where where) const { return tapegrad::nonzero(self(), where); }
 V VariableOps::argwhere(Where where) const { return tapegrad::argwhere(self(), where); }
 
+V V::rows_at(const std::vector<int64_t>& rows) const {
+  return index({Variable(Tensor::from<int64_t>(rows, {int64_t(rows.size())}).to(device()))});
+}
 V::Part V::operator[](detail::VariableHere i) const {
   return {at(*this, {i.x}, i.where), *this, {i.x}, i.where};
 }
 V VariableOps::contiguous(Where where) const {
-  return self().is_contiguous() ? self() : tapegrad::clone(self(), where);
+  return self().value(where).is_contiguous() ? self() : tapegrad::clone(self(), where);
 }
 V VariableOps::masked_fill(const V& mask, const Operand& value) const {
   if (value.variable != nullptr)
@@ -572,6 +575,10 @@ V VariableOps::masked_fill(const V& mask, const Operand& value) const {
 V VariableOps::scatter_reduce(int dim, const V& index, const V& source, std::string_view reduce,
                               bool include_self, Where where) const {
   return tapegrad::scatter_reduce(self(), dim, index, source, reduce, include_self, where);
+}
+V VariableOps::scatter_reduce(int dim, const V& index, const V& source, std::string_view reduce,
+                              IncludeSelfOption option, Where where) const {
+  return scatter_reduce(dim, index, source, reduce, option.include_self, where);
 }
 
 }  // namespace tapegrad

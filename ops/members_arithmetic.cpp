@@ -122,6 +122,9 @@ V VariableOps::clamp(const Operand& min, const Operand& max) const {
   return tapegrad::clamp(self(), min, max);
 }
 V VariableOps::clamp(const Operand& min) const { return tapegrad::clamp_min(self(), min); }
+V VariableOps::clamp(ClampOptions options, Where where) const {
+  return tapegrad::clamp(self(), options, where);
+}
 V VariableOps::clip(const Operand& min, const Operand& max) const {
   return tapegrad::clamp(self(), min, max);
 }
@@ -150,6 +153,12 @@ V VariableOps::add(const Operand& other, Number alpha) const {
 }
 V VariableOps::sub(const Operand& other, Number alpha) const {
   return tapegrad::sub(self(), other, alpha);
+}
+V VariableOps::add(const Operand& other, AlphaOptions options) const {
+  return tapegrad::add(self(), other, options);
+}
+V VariableOps::sub(const Operand& other, AlphaOptions options) const {
+  return tapegrad::sub(self(), other, options);
 }
 V VariableOps::sub(Operand other) const& {
   return tapegrad::sub({self(), other.where}, std::move(other));

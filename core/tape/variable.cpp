@@ -17,7 +17,25 @@ void Variable::State::destroy(State* state) { delete state; }
 const Tensor Variable::kEmptyTensor;
 const TapeEdge Variable::kNoEdge;
 
-void Variable::fail_empty() { fail<ArgumentError>("variable: empty; it was never given a value"); }
+/// Calls check(); an Error that has no location gets `where`.
+template <typename Check>
+static void check_at(Where where, const Check& check) {
+  try {
+    check();
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
+}
+
+void Variable::fail_empty(Where where) {
+  try {
+    fail<ArgumentError>("variable: empty; it was never given a value");
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
+}
 
 Variable::operator bool() const {
   if (!defined())
@@ -45,19 +63,23 @@ static void note_read(const Tensor& x, const char* function) {
     step->on_read(x, function);
 }
 
-void Variable::check_type(DType dtype) const {
-  if (dtype != this->dtype())
-    fail<DTypeError>("data_ptr: the elements are ", this->dtype(), ", not ", dtype);
-  if (device() != tapegrad::cpu) fail<DeviceError>("data_ptr: the elements are on ", device());
+void Variable::check_type(DType dtype, Where where) const {
+  check_at(where, [&] {
+    if (dtype != this->dtype())
+      fail<DTypeError>("data_ptr: the elements are ", this->dtype(), ", not ", dtype);
+    if (device() != tapegrad::cpu) fail<DeviceError>("data_ptr: the elements are on ", device());
+  });
   note_read(value(), "data_ptr()");
 }
 
-void Variable::check_accessor(DType dtype, size_t rank) const {
-  if (dtype != this->dtype())
-    fail<DTypeError>("accessor: the elements are ", this->dtype(), ", not ", dtype);
-  if (int(rank) != this->rank())
-    fail<ShapeError>("accessor: of rank ", rank, " for a tensor of shape ", shape());
-  if (device() != tapegrad::cpu) fail<DeviceError>("accessor: the elements are on ", device());
+void Variable::check_accessor(DType dtype, size_t rank, Where where) const {
+  check_at(where, [&] {
+    if (dtype != this->dtype())
+      fail<DTypeError>("accessor: the elements are ", this->dtype(), ", not ", dtype);
+    if (int(rank) != this->rank())
+      fail<ShapeError>("accessor: of rank ", rank, " for a tensor of shape ", shape());
+    if (device() != tapegrad::cpu) fail<DeviceError>("accessor: the elements are on ", device());
+  });
   note_read(value(), "accessor()");
   value().storage().keep_in_order();  // the caller keeps the address
 }
@@ -67,22 +89,23 @@ void detail::fail_accessor(int64_t index, int64_t size) {
 
 int64_t Variable::size(int dim) const { return shape()[normalize_dim("size", dim, rank())]; }
 
-Variable& Variable::requires_grad_(bool on) {
-  value();  // an empty variable is an error
-  if (on && !is_float(dtype()))
-    fail<AutogradError>("requires_grad_: only floats have gradients, not ", name(dtype()));
-  if (!on && is_leaf()) {
-    if (edge()) detail::note_leaf_change(value().storage());
-    set_history({});
-    return *this;
-  }
-  if (on && value().storage().is_inference() && !is_inference_mode())
-    fail<AutogradError>("requires_grad_: this tensor was made in inference mode; clone() it");
-  if (on && !edge()) {
-    set_history({RefPtr<TapeNode>::adopt(new Leaf(value())), 0});
-    detail::note_leaf_change(value().storage());
-  }
-  if (!is_leaf()) fail<AutogradError>("requires_grad_: the result of an op has its own history");
+Variable& Variable::requires_grad_(bool on, Where where) {
+  check_at(where, [&] {
+    value();  // an empty variable is an error
+    if (on && !is_float(dtype()))
+      fail<AutogradError>("requires_grad_: only floats have gradients, not ", name(dtype()));
+    if (!on && is_leaf()) {
+      if (edge()) detail::note_leaf_change(value().storage());
+      return set_history({});
+    }
+    if (on && value().storage().is_inference() && !is_inference_mode())
+      fail<AutogradError>("requires_grad_: this tensor was made in inference mode; clone() it");
+    if (on && !edge()) {
+      set_history({RefPtr<TapeNode>::adopt(new Leaf(value())), 0});
+      detail::note_leaf_change(value().storage());
+    }
+    if (!is_leaf()) fail<AutogradError>("requires_grad_: the result of an op has its own history");
+  });
   return *this;
 }
 
@@ -197,9 +220,14 @@ void Variable::rebind(Tensor value) const {
 }
 
 void Variable::zero_grad(bool set_to_none) const {
-  const Variable old = set_to_none ? Variable() : grad();
+  const bool of_leaf = edge() && is_leaf();
+  Variable old;
+  if (!set_to_none && of_leaf)
+    old = static_cast<Leaf&>(*edge().node).gradient();
+  else if (!set_to_none && state_ && state_->retained)
+    old = *state_->retained;
   if (state_ && state_->retained) *state_->retained = {};
-  if (edge() && is_leaf()) static_cast<Leaf&>(*edge().node).clear_gradient();
+  if (of_leaf) static_cast<Leaf&>(*edge().node).clear_gradient();
   if (!old.defined()) return;
   Variable zeros(Tensor::full(old.shape(), 0, old.dtype(), old.device()));
   if (is_leaf())
@@ -225,10 +253,10 @@ HookHandle Variable::register_post_accumulate_grad_hook(AccumulateHook hook) con
 }
 
 Variable Variable::to(Device device, Where where) const {
-  return device == this->device() ? *this : move(*this, device, where);
+  return device == value(where).device() ? *this : move(*this, device, where);
 }
 Variable Variable::to(DType dtype, Where where) const {
-  return dtype == this->dtype() ? *this : cast(*this, dtype, where);
+  return dtype == value(where).dtype() ? *this : cast(*this, dtype, where);
 }
 Variable Variable::to_named(std::string_view device_or_dtype, Where where) const {
   const bool is_device = device_or_dtype.starts_with("cpu") ||
@@ -238,7 +266,6 @@ Variable Variable::to_named(std::string_view device_or_dtype, Where where) const
 }
 Variable operator|(const Variable& x, Device device) { return x.to(device_or_cpu(device)); }
 
-Variable Variable::detach() const { return Variable(value()); }
 Variable& Variable::detach_() {
   if (value(), is_leaf()) return requires_grad_(false);
   if (base_state())

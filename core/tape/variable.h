@@ -12,11 +12,18 @@
 #include <optional>
 
 #include "core/base/accessor.h"
+#include "core/base/by_name.h"
 #include "core/base/tensor.h"
 #include "core/tape/node.h"
 #include "core/tape/variable_ops.h"
 
 namespace tapegrad {
+
+/// Options of zero_grad({.set_to_none = false}).
+struct ZeroGradOptions {
+  ByName by_name = {};
+  bool set_to_none = true;
+};
 
 struct BackwardOptions {
   bool retain_graph = false;  // keep saved tensors for another backward pass through the same graph
@@ -76,6 +83,12 @@ class Variable : public VariableOps {
       fail_empty();
     return state_->value;
   }
+  /// value(), whose error names this line.
+  const Tensor& value(Where where) const {
+    if (!state_) [[unlikely]]
+      fail_empty(where);
+    return state_->value;
+  }
   const Shape& shape() const& { return value().shape(); }
   Shape shape() const&& { return value().shape(); }  // for `for (auto size : (x * y).shape())`
   int64_t size(int dim) const;                       // a negative dim counts from the end
@@ -100,11 +113,11 @@ class Variable : public VariableOps {
   }
   /// Returns the elements in row-major order, converted to T, on the host.
   template <typename T>
-  std::vector<T> to_vector() const {
+  std::vector<T> to_vector(Where where = Where::current()) const {
     static_assert(kIsElement<T>,
                   "to_vector<T>(): T is float, double, int32_t, int64_t, uint8_t, int8_t, int16_t, "
                   "bool, float16 or bfloat16");
-    const Tensor here = value().on_host(kDTypeOf<T>, "to_vector()");
+    const Tensor here = value(where).on_host(kDTypeOf<T>, "to_vector()");
     return std::vector<T>(here.data<T>(), here.data<T>() + here.numel());
   }
 
@@ -135,7 +148,7 @@ class Variable : public VariableOps {
 
   /// Turns a constant into a leaf, or a leaf into a constant. Throws AutogradError for integers,
   /// for results of ops and, outside of InferenceMode, for tensors created in InferenceMode.
-  Variable& requires_grad_(bool on = true);
+  Variable& requires_grad_(bool on = true, Where where = Where::current());
   Variable& set_requires_grad(bool on) { return requires_grad_(on); }
   bool requires_grad() const { return bool(edge()); }
   bool is_leaf() const;
@@ -193,8 +206,9 @@ class Variable : public VariableOps {
   /// Removes the history of this Variable and of its copies, which become leaves that require no
   /// gradient. Throws AutogradError for a view.
   Variable& detach_();
-  Variable detach() const;  // shares storage, without history; the storage's version counts writes
-                            // of both
+  /// Shares storage, without history; the storage's version counts writes.
+  Variable detach(Where where = Where::current()) const { return Variable(value(where)); }
+  // of both
   /// Replaces the value of a leaf or constant: other storage, device, dtype or shape under the same
   /// handle. Its gradient is cleared, and views made before keep the old value and its history.
   /// AutogradError for results of ops.
@@ -218,6 +232,11 @@ class Variable : public VariableOps {
   Part operator[](detail::VariableHere mask_or_index) const;
   Variable operator[](const Slice& slice) const;
   Variable operator[](const NewAxis&) const { return unsqueeze(0); }
+  /// The rows of these indices: x[std::vector<int64_t>{4, 0}].
+  template <std::same_as<std::vector<int64_t>> Rows>
+  Variable operator[](const Rows& rows) const {
+    return rows_at(rows);
+  }
   /// x[{Slice(), None, -1}] is x.index({Slice(), None, -1}).
   Part operator[](std::initializer_list<Subscript> subscripts) const;
 
@@ -272,11 +291,11 @@ class Variable : public VariableOps {
   Variable cuda(Where where = Where::current()) const { return to(gpu, where); }
   Variable T(Where where = Where::current()) const { return t(where); }
   template <typename V>
-  V* data_ptr() const {
+  V* data_ptr(Where where = Where::current()) const {
     static_assert(kIsElement<V>,
                   "data_ptr<T>(): T is float, double, int32_t, int64_t, uint8_t, int8_t, int16_t, "
                   "bool, float16 or bfloat16");
-    check_type(kDTypeOf<V>);
+    check_type(kDTypeOf<V>, where);
     V* data = value().data<V>();
     value().storage().keep_in_order();  // the caller keeps the address
     return data;
@@ -287,9 +306,9 @@ class Variable : public VariableOps {
   /// Throws DTypeError, ShapeError or DeviceError if T, n or the device does not match, and
   /// IndexError for an index outside [0, size).
   template <typename V, size_t n>
-  Accessor<V, n> accessor() const {
+  Accessor<V, n> accessor(Where where = Where::current()) const {
     static_assert(kIsElement<V>, "accessor<T, n>(): T is float, double, int64_t ...");
-    check_accessor(kDTypeOf<V>, n);
+    check_accessor(kDTypeOf<V>, n, where);
     return {value().data<V>(), shape().begin(), strides().begin()};
   }
 
@@ -361,11 +380,12 @@ class Variable : public VariableOps {
   static const TapeEdge kNoEdge;
 
   Variable to_named(std::string_view device_or_dtype, Where where) const;
+  Variable rows_at(const std::vector<int64_t>& rows) const;
   void take_data(const Variable& x) const;
-  [[noreturn, gnu::cold]] static void fail_empty();
+  [[noreturn, gnu::cold]] static void fail_empty(Where where = {});
   Number number(Where where) const;
-  void check_type(DType dtype) const;
-  void check_accessor(DType dtype, size_t rank) const;
+  void check_type(DType dtype, Where where) const;
+  void check_accessor(DType dtype, size_t rank, Where where) const;
   void derive_again() const;
 
   RefPtr<State> state_;
@@ -554,9 +574,13 @@ template <NamedParts R>
 Variable part_at(const R& result, int part) {
   if (part < 0 || part >= R::kParts) [[unlikely]]
     fail_part(part, R::kParts);
-  if constexpr (R::kParts == 3)
-    if (part == 2) return part_of<2>(result);
-  return part == 0 ? part_of<0>(result) : part_of<1>(result);
+  if constexpr (R::kParts == 3) {
+    const auto& [first, second, third] = result;
+    return part == 0 ? first : part == 1 ? second : third;
+  } else {
+    const auto& [first, second] = result;
+    return part == 0 ? first : second;
+  }
 }
 }  // namespace detail
 }  // namespace tapegrad

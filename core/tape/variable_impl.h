@@ -26,7 +26,7 @@ struct GradOptions {
 /// only the rules on a path from y to one of xs; calls no hooks of other nodes. Throws
 /// AutogradError if y does not depend on one of xs.
 std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const Variable& seed,
-                           GradOptions options);
+                           GradOptions options, Where where = Where::current());
 /// The gradient with respect to one Variable. grad(y, x) returns this type instead of a list.
 struct GradientOfOne : Variable {
   using Variable::operator=;
@@ -40,8 +40,10 @@ struct GradientOfOne : Variable {
                   "grad(y, {x})[0]");
   }
 };
-GradientOfOne grad(const Variable& y, const Variable& x, GradOptions options = {});
-GradientOfOne grad(const Variable& y, const Variable& x, const Variable& seed, GradOptions options);
+GradientOfOne grad(const Variable& y, const Variable& x, GradOptions options = {},
+                   Where where = Where::current());
+GradientOfOne grad(const Variable& y, const Variable& x, const Variable& seed, GradOptions options,
+                   Where where = Where::current());
 /// PyTorch's order: grad(y, x, seed, retain_graph, create_graph).
 template <std::derived_from<Variable> Y, std::derived_from<Variable> X, std::same_as<bool> B>
 GradientOfOne grad(const Y& y, const X& x, const Variable& seed, B retain_graph,
@@ -52,31 +54,35 @@ GradientOfOne grad(const Y& y, const X& x, const Variable& seed, B retain_graph,
                           .allow_unused = allow_unused});
 }
 inline std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
-                                  GradOptions options = {}) {
-  return grad(y, xs, {}, options);
+                                  GradOptions options = {}, Where where = Where::current()) {
+  return grad(y, xs, {}, options, where);
 }
 /// Overload with a seed as third argument. {} means default options.
 template <std::derived_from<Variable> V>
-GradientOfOne grad(const Variable& y, const Variable& x, const V& seed) {
-  return grad(y, x, seed, GradOptions());
+GradientOfOne grad(const Variable& y, const Variable& x, const V& seed,
+                   Where where = Where::current()) {
+  return grad(y, x, seed, GradOptions(), where);
 }
 template <std::derived_from<Variable> V>
-std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const V& seed) {
-  return grad(y, xs, seed, GradOptions());
+std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const V& seed,
+                           Where where = Where::current()) {
+  return grad(y, xs, seed, GradOptions(), where);
 }
 inline std::vector<Variable> grad(const Variable& y, std::initializer_list<Variable> xs,
-                                  GradOptions options = {}) {
-  return grad(y, std::span<const Variable>(xs.begin(), xs.size()), {}, options);
+                                  GradOptions options = {}, Where where = Where::current()) {
+  return grad(y, std::span<const Variable>(xs.begin(), xs.size()), {}, options, where);
 }
 /// Returns the gradients of several results in one pass: of the sum over k of <seeds[k], ys[k]>.
 /// Without seeds every y must have one element.
 std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
-                           std::span<const Variable> seeds = {}, GradOptions options = {});
+                           std::span<const Variable> seeds = {}, GradOptions options = {},
+                           Where where = Where::current());
 
 inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
-                                  std::initializer_list<Variable> xs, GradOptions options = {}) {
+                                  std::initializer_list<Variable> xs, GradOptions options = {},
+                                  Where where = Where::current()) {
   return grad(std::span<const Variable>(ys.begin(), ys.size()),
-              std::span<const Variable>(xs.begin(), xs.size()), {}, options);
+              std::span<const Variable>(xs.begin(), xs.size()), {}, options, where);
 }
 /// libtorch's order of arguments.
 inline std::vector<Variable> grad(std::initializer_list<Variable> ys,

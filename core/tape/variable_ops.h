@@ -22,8 +22,11 @@ struct NewAxis;
 struct ValuesIndices;  // ops/extremes.h
 struct Unique;         // ops/sort.h
 struct SortOptions;
-struct SoftmaxOptions;  // ops/softmax.h
-struct FlattenOptions;  // ops/view.h
+struct IncludeSelfOption;  // ops/scatter.h
+struct ClampOptions;       // ops/unary.h
+struct AlphaOptions;       // ops/binary.h
+struct SoftmaxOptions;     // ops/softmax.h
+struct FlattenOptions;     // ops/view.h
 namespace linalg {
 struct Slogdet;  // ops/linalg.h
 }
@@ -151,6 +154,9 @@ class VariableOps : public ReductionOps {
   Variable scatter_reduce(int dim, const Variable& index, const Variable& source,
                           std::string_view reduce, bool include_self = true,
                           Where where = Where::current()) const;
+  Variable scatter_reduce(int dim, const Variable& index, const Variable& source,
+                          std::string_view reduce, IncludeSelfOption option,
+                          Where where = Where::current()) const;
   Variable masked_fill(const Variable& mask, const Operand& value) const;
   Variable masked_select(const Variable& mask, Where where = Where::current()) const;
   Variable masked_scatter(const Variable& mask, const Variable& source,
@@ -232,6 +238,7 @@ class VariableOps : public ReductionOps {
                       Where where = Where::current()) const;
   Variable clamp(const Operand& min, const Operand& max) const;
   Variable clamp(const Operand& min) const;
+  Variable clamp(ClampOptions options, Where where = Where::current()) const;
   Variable clip(const Operand& min, const Operand& max) const;
   Variable clamp_min(const Operand& min) const;
   Variable clamp_max(const Operand& max) const;
@@ -245,6 +252,8 @@ class VariableOps : public ReductionOps {
   Variable add(Operand other) &&;
   Variable add(const Operand& other, Number alpha) const;
   Variable sub(const Operand& other, Number alpha) const;
+  Variable add(const Operand& other, AlphaOptions options) const;
+  Variable sub(const Operand& other, AlphaOptions options) const;
   Variable sub(Operand other) const&;
   Variable sub(Operand other) &&;
   Variable mul(Operand other) const&;

@@ -17,6 +17,8 @@ DType common_dtype(const Variable& a, const Variable& b) {
 }  // namespace
 
 DType common_dtype(std::string_view op, const Operand& a, const Operand& b) {
+  if (a.variable) a.variable->value(a.where);  // an empty variable is an error
+  if (b.variable) b.variable->value(b.where);
   if (a.variable && b.variable) return common_dtype(*a.variable, *b.variable);
   if (a.variable) return promote(a.variable->dtype(), b.number);
   if (b.variable) return promote(b.variable->dtype(), a.number);

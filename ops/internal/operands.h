@@ -47,7 +47,7 @@ inline Device device_of(const Operand& a, const Operand& b) {
 
 /// Casts integers to the default float dtype.
 inline auto as_float(Variable x, Where where) -> Variable {
-  return is_float(x.dtype()) ? std::move(x) : x.to(default_dtype(), where);
+  return is_float(x.value(where).dtype()) ? std::move(x) : x.to(default_dtype(), where);
 }
 
 /// Base of ops with one operand and one kernel.
@@ -195,7 +195,8 @@ template <typename Op>
 
 template <typename Op>
 auto run(const Operand& a, const Operand& b) {
-  if (a.variable && b.variable && a.variable->dtype() == b.variable->dtype()) [[likely]]
+  if (a.variable && b.variable &&
+      a.variable->value(a.where).dtype() == b.variable->value(b.where).dtype()) [[likely]]
     return run_inputs<Op>(a.where, input_of(a), input_of(b));
   return run_mixed<Op>(a, b);
 }

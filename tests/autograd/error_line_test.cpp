@@ -23,6 +23,48 @@ namespace {
 
 const Variable x = ones({2, 3}), whole = ones({2, 3}, {.dtype = i64});
 
+TEST(ErrorLine, OfEmptyVariables) {
+  Variable e, y = ones({2, 3});
+  EXPECT_LINE(e + 1);
+  EXPECT_LINE(1 - e);
+  EXPECT_LINE(e * x);
+  EXPECT_LINE(x / e);
+  EXPECT_LINE(e > 0);
+  EXPECT_LINE(x == e);
+  EXPECT_LINE(e += 1);
+  EXPECT_LINE(y *= e);
+  EXPECT_LINE(y.sub_(e));
+  EXPECT_LINE(relu(e));
+  EXPECT_LINE(tanh(e));
+  EXPECT_LINE(exp(e));
+  EXPECT_LINE(pow(e, 2));
+  EXPECT_LINE(gelu(e));
+  EXPECT_LINE(matmul(e, x));
+  EXPECT_LINE(matmul(x, e));
+  EXPECT_LINE(where(x > 0, e, x));
+  EXPECT_LINE(where(e, 1, 0));
+  EXPECT_LINE(e.to(f64));
+  EXPECT_LINE(e.to(cpu));
+  EXPECT_LINE(e.detach());
+  EXPECT_LINE(e.requires_grad_());
+  EXPECT_LINE(e.to_vector<float>());
+  EXPECT_LINE(e.data_ptr<float>());
+  EXPECT_LINE((e.accessor<float, 2>()));
+  EXPECT_LINE(e.contiguous());
+}
+
+TEST(ErrorLine, OfGradients) {
+  const Variable w = ones({3}, {.requires_grad = true}),
+                 unused = ones({3}, {.requires_grad = true});
+  const Variable y = sum(x * w);
+  EXPECT_LINE(grad(x, w));
+  EXPECT_LINE(grad(y, unused));
+  EXPECT_LINE(grad(y, {unused}));
+  EXPECT_LINE(grad(y, {w}, {.grad_outputs = ones({4})}));
+  EXPECT_LINE(einsum("ij,jk", x, ones({4, 2})));
+  EXPECT_LINE(x.data_ptr<double>());
+}
+
 TEST(ErrorLine, OfReductionsAndOrders) {
   EXPECT_LINE(sum(x, 5));
   EXPECT_LINE(x.sum(5));

@@ -393,8 +393,10 @@ void Variable::backward(const Variable& seed, BackwardOptions options, Where whe
   }
 }
 
-std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
-                           std::span<const Variable> seeds, GradOptions options) {
+namespace {
+
+std::vector<Variable> gradients_of(std::span<const Variable> ys, std::span<const Variable> xs,
+                                   std::span<const Variable> seeds, const GradOptions& options) {
   if (options.grad_outputs.defined()) {
     if (ys.size() != 1 || (!seeds.empty() && seeds[0].defined()))
       fail<AutogradError>("grad: .grad_outputs is the seed of one result that has no other seed");
@@ -417,17 +419,29 @@ std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variabl
   return gradients;
 }
 
-std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const Variable& seed,
-                           GradOptions options) {
-  return grad({&y, 1}, xs, {&seed, 1}, options);
+}  // namespace
+
+std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
+                           std::span<const Variable> seeds, GradOptions options, Where where) {
+  try {
+    return gradients_of(ys, xs, seeds, options);
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
 }
 
-GradientOfOne grad(const Variable& y, const Variable& x, GradOptions options) {
-  return grad(y, {&x, 1}, {}, options).front();
+std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const Variable& seed,
+                           GradOptions options, Where where) {
+  return grad({&y, 1}, xs, {&seed, 1}, options, where);
 }
-GradientOfOne grad(const Variable& y, const Variable& x, const Variable& seed,
-                   GradOptions options) {
-  return grad(y, {&x, 1}, seed, options).front();
+
+GradientOfOne grad(const Variable& y, const Variable& x, GradOptions options, Where where) {
+  return grad(y, {&x, 1}, {}, options, where).front();
+}
+GradientOfOne grad(const Variable& y, const Variable& x, const Variable& seed, GradOptions options,
+                   Where where) {
+  return grad(y, {&x, 1}, seed, options, where).front();
 }
 
 }  // namespace tapegrad
