@@ -47,6 +47,9 @@ Variable added(const AttentionMasks& masks, const Variable& query, const Variabl
   Variable sum;
   if (masks.attn_mask.defined()) {
     sum = floats(masks.attn_mask);
+    if (sum.rank() == 2 && sum.shape() != Shape{query.size(2), key.size(2)})
+      fail<ShapeError>("MultiheadAttention: attn_mask is [queries, keys] = ",
+                       Shape{query.size(2), key.size(2)}, ", not ", sum.shape());
     if (sum.rank() == 3 && heads > 1 && sum.size(0) % heads == 0 && sum.size(0) > 1)
       sum = reshape(sum, {sum.size(0) / heads, heads, sum.size(1), sum.size(2)});
   }
@@ -57,6 +60,10 @@ Variable added(const AttentionMasks& masks, const Variable& query, const Variabl
       fail<ArgumentError>(
           "MultiheadAttention: key_padding_mask is bool or float [batch, keys], not ",
           padding.dtype(), ' ', padding.shape());
+    if (padding.size(1) != key.size(2) ||
+        (padding.size(0) != query.size(0) && padding.size(0) != 1))
+      fail<ShapeError>("MultiheadAttention: key_padding_mask is [batch, keys] = ",
+                       Shape{query.size(0), key.size(2)}, ", not ", padding.shape());
     const Variable columns = floats(reshape(padding, {padding.size(0), 1, 1, padding.size(1)}));
     sum = sum.defined() ? sum + columns : columns;
   }

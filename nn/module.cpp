@@ -3,6 +3,8 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <map>
 #include <mutex>
 #include <ranges>
 #include <set>
@@ -26,8 +28,9 @@ void check_name(std::string_view name) {
 /// Collects every parameter and buffer under its first name.
 struct Collector final : MemberVisitor {
   std::vector<NamedVariable> parameters, buffers;
-  std::set<std::string> names;  // all names, including those of tied parameters
-  std::string not_inferred;     // the first module whose sizes are unknown
+  std::set<std::string> names;                // all names, including those of tied parameters
+  std::map<std::string, NamedVariable> tied;  // by a further name: the first name, and the variable
+  std::string not_inferred;                   // the first module whose sizes are unknown
 
   void on_module(const std::string& path, Module& module) override {
     if (!module.is_inferred() && not_inferred.empty())
@@ -39,7 +42,10 @@ struct Collector final : MemberVisitor {
   void add(std::vector<NamedVariable>& list, const std::string& path, const Variable& x) {
     if (!names.insert(path).second) fail<ArgumentError>("members: two are named \"", path, "\"");
     for (const NamedVariable& known : list)
-      if (known.variable.is_same(x)) return;
+      if (known.variable.is_same(x)) {
+        tied.emplace(path, known);
+        return;
+      }
     list.push_back({path, x});
   }
 };
@@ -58,6 +64,16 @@ Collector collect_inferred(const Module& module) {
                         " are not known yet; give its input size, call infer() with an input "
                         "shape, or run the model once");
   return found;
+}
+
+/// Whether two tensors have equal shapes, dtypes and bits.
+bool is_equal(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  const Tensor x = a.to(cpu).contiguous(), y = b.to(cpu).contiguous();
+  const auto bytes = [](const Tensor& t) {
+    return t.storage().data() + t.layout().offset * size_of(t.dtype());
+  };
+  return std::memcmp(bytes(x), bytes(y), size_t(x.numel() * size_of(x.dtype()))) == 0;
 }
 
 /// Converts all variables before it rebinds any, so that an error changes nothing.
@@ -108,7 +124,12 @@ std::string Members::child(std::string_view name) const {
   check_name(name);
   return path_.empty() ? std::string(name) : path_ + '.' + std::string(name);
 }
-void Members::visit(const std::string& path, Module& module) { module.visit(visitor_, path); }
+void Members::visit(const std::string& path, Module& module) {
+  constexpr size_t kLongestPath = 8192;
+  if (path.size() > kLongestPath)
+    fail<ArgumentError>("members: a module contains itself: ", path.substr(0, 40), "...");
+  module.visit(visitor_, path);
+}
 
 Members& Members::operator()(std::string_view name, Module& module) {
   visit(child(name), module);
@@ -212,8 +233,11 @@ Module& Module::get_submodule(std::string_view name) const {
 }
 
 Variable Module::get_parameter(std::string_view name) const {
-  for (NamedVariable& named : named_parameters())
-    if (named.name == name) return std::move(named.variable);
+  const Collector found = collect_inferred(*this);
+  for (const NamedVariable& named : found.parameters)
+    if (named.name == name) return named.variable;
+  if (const auto tied = found.tied.find(std::string(name)); tied != found.tied.end())
+    return tied->second.variable;
   fail<ArgumentError>("get_parameter: ", kind(), " has no parameter \"", name, '"');
 }
 
@@ -309,19 +333,26 @@ LoadReport Module::load_state_dict(const TensorMap& state, bool strict) {
       } else if (given->second.shape() != variable.shape()) {
         wrong << "\n  shape: " << name << " is " << variable.shape() << ", given "
               << given->second.shape();
-      } else if (given->second.dtype() != variable.dtype()) {
+      } else if (given->second.dtype() != variable.dtype() &&
+                 !(is_float(given->second.dtype()) && is_float(variable.dtype()))) {
         wrong << "\n  dtype: " << name << " is " << variable.dtype() << ", given "
               << given->second.dtype();
       } else {
         changes.emplace_back(variable, given->second);
       }
     }
+  for (const auto& [name, first] : found.tied)
+    if (const auto given = state.find(name), other = state.find(first.name);
+        given != state.end() && other != state.end() && !is_equal(given->second, other->second))
+      wrong << "\n  tied: " << name << " and " << first.name
+            << " are one parameter, given two values";
   for (const auto& entry : state)
     if (!found.names.contains(entry.first)) report.unexpected_keys.push_back(entry.first);
   if (strict) wrong << report;
   if (const std::string text = wrong.str(); !text.empty())
     fail<ArgumentError>("load_state_dict: the names do not fit the model:", text);
-  for (auto& [variable, value] : changes) value = value.clone().to(variable.device());
+  for (auto& [variable, value] : changes)
+    value = value.clone().to(variable.dtype()).to(variable.device());
   for (auto& [variable, value] : changes) variable.rebind(std::move(value));
   return report;
 }

@@ -72,11 +72,7 @@ using BackwardHook = std::function<void(Module& module, std::span<Variable> grad
 /// Initialises a layer's weight and bias (empty if the layer has none); see nn/init.h.
 using Init = std::function<void(Variable& weight, Variable& bias)>;
 
-/// Options of zero_grad({.set_to_none = false}).
-struct ZeroGradOptions {
-  ByName by_name = {};
-  bool set_to_none = true;
-};
+using tapegrad::ZeroGradOptions;
 /// Options of load_state_dict(state, {.strict = false}).
 struct LoadOptions {
   ByName by_name = {};
@@ -224,8 +220,9 @@ class Module : public RefusedMethods {
 
   /// Returns parameters and buffers by name. They share memory with the module.
   TensorMap state_dict() const;
-  /// Copies values into the module. Throws one ArgumentError that lists all names that are missing,
-  /// unknown, or of another shape or dtype; the module is then unchanged. Unless `strict`, skips
+  /// Copies values into the module, converting floats to the module's dtype. Throws one
+  /// ArgumentError that lists all names that are missing, unknown, of another shape, or of integers
+  /// where floats are wanted or the reverse; the module is then unchanged. Unless `strict`, skips
   /// missing and unknown names and returns them.
   LoadReport load_state_dict(const TensorMap& state, bool strict = true);
   LoadReport load_state_dict(const TensorMap& state, LoadOptions options) {

@@ -117,7 +117,7 @@ PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t>
   return {padded, std::move(lengths), batch_first};
 }
 
-PackedSequence pack_sequence(std::span<const Variable> sequences) {
+PackedSequence pack_sequence(VariableList sequences) {
   std::vector<int64_t> lengths;
   for (const Variable& x : sequences) lengths.push_back(x.size(0));
   return pack_padded_sequence(pad_sequence(sequences), std::move(lengths));

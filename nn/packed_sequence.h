@@ -69,7 +69,7 @@ inline PackedSequence pack_padded_sequence(const Variable& padded, std::vector<i
                                            PackSequenceOptions options) {
   return pack_padded_sequence(padded, std::move(lengths), options.batch_first);
 }
-PackedSequence pack_sequence(std::span<const Variable> sequences);
+PackedSequence pack_sequence(VariableList sequences);
 /// Returns the padded tensor and the lengths. The tensor is as long as the longest sequence, with
 /// zeros after the end of each sequence.
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed);

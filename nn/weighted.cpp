@@ -7,7 +7,7 @@
 namespace tapegrad::nn {
 
 void require_option(std::string_view layer, std::string_view option, int64_t value) {
-  if (value == 0) fail<ArgumentError>(layer, ": the option ", option, " is missing");
+  if (value == 0) fail<ArgumentError>(layer, ": the option ", option, " is missing, or 0");
   if (value < 0) fail<ArgumentError>(layer, ": ", option, " is negative: ", value);
 }
 

@@ -144,6 +144,7 @@ std::ostream& operator<<(std::ostream& out, const ValuesIndices& both) {
 template <typename>
 Variable amax(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   const ErrorLine line(where);
+  if (x.dtype() == boolean) return amax(x.to(u8, where), dims, keepdim, where).to(boolean, where);
   return apply(Amax<true>{{"amax", x.shape(), dims, keepdim}}, where, x);
 }
 template Variable amax(const Variable&, const Dims&, bool, Where);
@@ -155,6 +156,7 @@ Variable amax(const Variable& x, Where where) { return amax(x, Dims{}, false, wh
 template <typename>
 Variable amin(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   const ErrorLine line(where);
+  if (x.dtype() == boolean) return amin(x.to(u8, where), dims, keepdim, where).to(boolean, where);
   return apply(Amax<false>{{"amin", x.shape(), dims, keepdim}}, where, x);
 }
 template Variable amin(const Variable&, const Dims&, bool, Where);

@@ -308,9 +308,9 @@ struct OneHot {
     if (num_classes < -1) fail<ArgumentError>(kName, ": num_classes is ", num_classes);
     if (num_classes == -1) {
       if (which.numel() == 0) fail<ArgumentError>(kName, ": no ids to count the classes of");
-      check_index(kName, which, kEnd);
       kernels::IndexScan scan;
       kernels::scan_index(which, kEnd, scan);
+      if (scan.outside >= 0) fail<IndexError>(kName, ": the class id ", scan.value, " is negative");
       num_classes = scan.largest + 1;
     }
     check_index(kName, which, num_classes);

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "core/base/by_name.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
@@ -35,6 +36,14 @@ struct Svd {
 /// gradients of the vectors beyond the k-th are ignored, because these vectors are an arbitrary
 /// basis.
 Svd svd(const Variable& x, bool full_matrices = true, Where where = Where::current());
+/// svd(x, {.full_matrices = false})
+struct SvdOptions {
+  ByName by_name = {};
+  bool full_matrices = true;
+};
+inline Svd svd(const Variable& x, SvdOptions options, Where where = Where::current()) {
+  return svd(x, options.full_matrices, where);
+}
 /// Returns the singular values.
 Variable svdvals(const Variable& x, Where where = Where::current());
 

@@ -17,6 +17,17 @@ Variable rand(const Shape& shape, TensorOptions options = {},
 /// Returns standard normal numbers by the Box-Muller transform.
 Variable randn(const Shape& shape, TensorOptions options = {},
                RandomGenerator& generator = default_generator());
+/// rand({2}, {.generator = generator})
+struct GeneratorOption {
+  ByName by_name = {};
+  RandomGenerator& generator;
+};
+inline Variable rand(const Shape& shape, GeneratorOption option) {
+  return rand(shape, TensorOptions(), option.generator);
+}
+inline Variable randn(const Shape& shape, GeneratorOption option) {
+  return randn(shape, TensorOptions(), option.generator);
+}
 /// Equivalent to rand() and randn() with the shape, dtype and device of x.
 Variable rand_like(const Variable& x);
 Variable randn_like(const Variable& x);

@@ -99,6 +99,10 @@ struct Network {
     hidden = first.rank() == 2 ? first[1] : -1;
     for (size_t i = 0; i < weights.size(); ++i) {
       const int64_t features = i < size_t(directions()) ? x.size(2) : hidden * directions();
+      if (const Variable& w = weights[i].w_ih;
+          i == 0 && w.defined() && w.rank() == 2 && w.size(1) != features)
+        fail<ShapeError>(op, ": the input ", x.shape(), " has ", features, " features; the weight ",
+                         w.shape(), " takes ", w.size(1));
       check(weights[i].w_ih, {gates * hidden, features}, "w_ih", i);
       check(weights[i].w_hh, {gates * hidden, hidden}, "w_hh", i);
       check(weights[i].b_ih, {gates * hidden}, "b_ih", i);

@@ -285,7 +285,7 @@ Variable mean(const Variable& x, ReduceOptions options, Where where) {
 Variable mean(const Variable& x, Where where) { return mean(x, Dims{}, false, where); }
 
 Variable var(const Variable& x, VarOptions options, Where where) {
-  return var(x, Dims{}, options, where);
+  return var(x, options.dim, options, where);
 }
 Variable detail::var_over(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const ErrorLine line(where);
@@ -293,7 +293,7 @@ Variable detail::var_over(const Variable& x, const Dims& dims, VarOptions option
   return apply(Var{extent, divisor_of(extent, options), false}, where, x);
 }
 Variable std(const Variable& x, VarOptions options, Where where) {
-  return std(x, Dims{}, options, where);
+  return std(x, options.dim, options, where);
 }
 Variable detail::std_over(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const ErrorLine line(where);
@@ -305,6 +305,7 @@ Variable prod(const Variable& x, Where where) {
   return prod(reshape(x, {x.numel()}, where), 0, false, where);
 }
 Variable prod(const Variable& x, int dim, bool keepdim, Where where) {
+  if (x.value(where).dtype() == boolean) return prod(x.to(i64, where), dim, keepdim, where);
   const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return prod(v, dim); });

@@ -69,6 +69,7 @@ Variable mean(const Variable& x, const Dims& dims, bool keepdim, D dtype,
 
 struct VarOptions {
   ByName by_name = {};                // var(x, {0}) is along dimension 0
+  Dims dim = {};                      // all dimensions if it is empty
   std::optional<bool> unbiased = {};  // false: correction 0, true: correction 1
   int correction = 1;  // the divisor is n - correction: 1 unbiased, 0 population variance
   bool keepdim = false;

@@ -3,9 +3,12 @@
 // and alone receives the gradient.
 #pragma once
 
+#include <concepts>
 #include <optional>
+#include <string_view>
 #include <vector>
 
+#include "core/base/by_name.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
@@ -28,6 +31,19 @@ Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const
 Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
                         std::string_view reduce, bool include_self = true,
                         Where where = Where::current());
+
+/// scatter_reduce(x, 0, index, source, "mean", {.include_self = false})
+struct IncludeSelfOption {
+  ByName by_name = {};
+  bool include_self = true;
+};
+template <std::convertible_to<std::string_view> Name>
+Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
+                        const Name& reduce, IncludeSelfOption option,
+                        Where where = Where::current()) {
+  return scatter_reduce(x, dim, index, source, std::string_view(reduce), option.include_self,
+                        where);
+}
 
 /// Equivalent to scatter_reduce() with "sum" or "prod", for the names "add" and "multiply".
 Variable scatter(const Variable& x, int dim, const Variable& index, const Variable& source,

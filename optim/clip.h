@@ -3,6 +3,7 @@
 
 #include <iosfwd>
 
+#include "core/base/by_name.h"
 #include "optim/optimizer.h"
 
 namespace tapegrad::optim {
@@ -46,6 +47,21 @@ template <HasParameters Model>
 GradientNorm clip_grad_norm_(const Model& model, double max_norm, double norm_type = 2.0,
                              bool error_if_nonfinite = false) {
   return clip_grad_norm_(model.parameters(), max_norm, norm_type, error_if_nonfinite);
+}
+
+struct ClipGradNormOptions {
+  ByName by_name = {};
+  double norm_type = 2.0;
+  bool error_if_nonfinite = false;
+};
+/// clip_grad_norm_(model, 1.0, {.error_if_nonfinite = true})
+inline GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double max_norm,
+                                    ClipGradNormOptions options) {
+  return clip_grad_norm_(params, max_norm, options.norm_type, options.error_if_nonfinite);
+}
+template <HasParameters Model>
+GradientNorm clip_grad_norm_(const Model& model, double max_norm, ClipGradNormOptions options) {
+  return clip_grad_norm_(model.parameters(), max_norm, options);
 }
 
 /// Clamps each element of every gradient to [-clip_value, clip_value].

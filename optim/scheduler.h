@@ -364,6 +364,18 @@ class CyclicLR final : public Scheduler {
   CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr,
            int64_t step_size_up = 2000)
       : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, step_size_up}) {}
+  struct Rest {
+    ByName by_name = {};
+    int64_t step_size_up = 2000, step_size_down = 0;
+    Choice<CycleMode> mode = CycleMode::kTriangular;
+    double gamma = 1.0;
+    bool cycle_momentum = true;
+    double base_momentum = 0.8, max_momentum = 0.9;
+  };
+  CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr, Rest rest)
+      : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, rest.step_size_up, rest.step_size_down,
+                                            rest.mode, rest.gamma, rest.cycle_momentum,
+                                            rest.base_momentum, rest.max_momentum}) {}
 
  private:
   double height(int64_t t) const;  // in [0, 1]

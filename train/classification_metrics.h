@@ -51,6 +51,8 @@ class ConfusionMatrix : public Metric {
   int64_t classes() const { return classes_; }
   /// Returns the counts [classes, classes], int64: row = true class, column = prediction.
   Variable counts() const;
+  /// The name of torchmetrics for counts().
+  Variable compute() const { return counts(); }
 
  private:
   int64_t classes_;
@@ -66,6 +68,7 @@ class ClassScore : public ConfusionMatrix {
   /// Returns "f1", "f1_micro" or "f1_binary", for example.
   std::string name() const final;
   double value() const final;
+  double compute() const { return value(); }
   std::vector<double> per_class() const;
 
  protected:

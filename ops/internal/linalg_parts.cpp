@@ -68,7 +68,10 @@ void check_info(std::string_view op, const Tensor& info, std::string_view rule) 
     const Tensor here = statuses.to(cpu);
     const int32_t* values = here.data<int32_t>();
     for (int64_t i = 0; i < here.numel(); ++i)
-      if (values[i] != 0)
+      if (values[i] < 0)
+        fail<LinAlgError>(op, ": matrix ", i, " of ", here.numel(),
+                          " in the batch has values that are not finite");
+      else if (values[i] != 0)
         fail<LinAlgError>(op, ": ", rule, ": matrix ", i, " of ", here.numel(),
                           " in the batch, at ", values[i]);
   });

@@ -183,6 +183,7 @@ void add_value_rows(Table& table) {
   });
   table.add("broadcast", [](const Shape& a, const Shape& b) { broadcast("kit", a, b); });
   table.add("normalize_dim", [](int64_t dim, int rank) { normalize_dim("kit", dim, rank); });
+  table.leave_out("for ops, which check the arguments", "slice_layout");
   table.add("is_contiguous overlaps_itself broadcast_strides",
             [](const Tensor& x, const Shape& shape) {
               is_contiguous(x.layout());
@@ -402,9 +403,9 @@ void add_autograd_rows(Table& table) {
               log.calls(kernel), log.calls(), log.kernels(), log.explain();
             });
   table.add("runtime_info", [] { runtime_info(); });
-  table.add("Error::locate Error::message Error::what", [](const std::string& text) {
+  table.add("Error::locate Error::message Error::note Error::what", [](const std::string& text) {
     Error error(text);
-    error.locate(text), error.message(), error.what();
+    error.locate(text), error.note(text), error.message(), error.what();
   });
 }
 

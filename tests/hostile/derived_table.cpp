@@ -165,6 +165,7 @@ void add_layer_rows(Table& table) {
   table.add("AttentionOutput::weights", [](const Sequence& x, bool average) {
     nn::MultiheadAttention(4, 2)(x.x, x.x, x.x).weights(average);
   });
+  table.leave_out("a macro that its header undefines", "TAPEGRAD_OF_REALS");
   table.leave_out("made by MultiheadAttention", "AttentionOutput::AttentionOutput");
 }
 

@@ -58,20 +58,21 @@ void add_metric_rows(Table& table) {
             [](const Variable& x, const Labels& y, int64_t k) { use(TopK(k), x, y); });
   table.add(
       "ConfusionMatrix::ConfusionMatrix ConfusionMatrix::add ConfusionMatrix::name "
-      "ConfusionMatrix::value ConfusionMatrix::classes ConfusionMatrix::counts",
+      "ConfusionMatrix::value ConfusionMatrix::classes ConfusionMatrix::counts "
+      "ConfusionMatrix::compute",
       [](const Variable& x, const Labels& y, int64_t classes) {
         ConfusionMatrix matrix(classes);
-        matrix.classes(), matrix.add(x, y), matrix.counts();
+        matrix.classes(), matrix.add(x, y), matrix.counts(), matrix.compute();
         use(ConfusionMatrix(classes), x, y);
       });
   table.add(
       "Precision::Precision Recall::Recall F1::F1 ClassScore::name ClassScore::value "
-      "ClassScore::per_class",
+      "ClassScore::per_class ClassScore::compute",
       [](const Variable& x, const Labels& y, int64_t classes, int average) {
         const Average how = Average(uint32_t(average) % 3);
         use(Precision(classes, how), x, y), use(Recall(classes, how), x, y);
         F1 score(classes, how);
-        score.add(x, y), score.per_class();
+        score.add(x, y), score.per_class(), score.compute();
       });
   table.add("RocAuc::add RocAuc::name RocAuc::value",
             [](const Labels& x, const Labels& y) { use(RocAuc(), x, y); });

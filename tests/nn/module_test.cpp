@@ -171,15 +171,38 @@ TEST(Module, LoadsWhatFitsAndListsAllThatDoesNot) {
   TensorMap state = Net().state_dict();
   state.erase("fc1.bias");
   state["block.inner.weight"] = Tensor::full({2, 2}, 0.0, f32);
-  state["scale"] = Tensor::full({3}, 0.0, f64);
+  state["scale"] = Tensor::full({3}, 0, i64);
   state["stranger"] = Tensor::full({3}, 0.0, f32);
   const auto before = other.fc1.weight.to_vector<float>();
   const std::string text = error_of([&] { other.load_state_dict(state); });
   EXPECT_TRUE(contains(text, "missing: fc1.bias")) << text;
   EXPECT_TRUE(contains(text, "shape: block.inner.weight is [3, 3], given [2, 2]")) << text;
-  EXPECT_TRUE(contains(text, "dtype: scale is float32, given float64")) << text;
+  EXPECT_TRUE(contains(text, "dtype: scale is float32, given int64")) << text;
   EXPECT_TRUE(contains(text, "unknown: stranger")) << text;
   EXPECT_EQ(other.fc1.weight.to_vector<float>(), before);
+}
+
+TEST(Module, LoadsFloatsOfAnotherDtype) {
+  Net net, other;
+  TensorMap state = net.state_dict();
+  for (auto& [name, value] : state)
+    if (is_float(value.dtype())) value = value.to(f64);
+  other.load_state_dict(state);
+  EXPECT_EQ(other.fc1.weight.dtype(), f32);
+  EXPECT_EQ(other.fc1.weight.to_vector<float>(), net.fc1.weight.to_vector<float>());
+}
+
+struct Ring : Model<Ring> {
+  Variable weight = ones({2});
+  std::shared_ptr<Ring> next;
+  void members(Members& m) override { m("weight", weight)("next", next); }
+};
+TEST(Module, ModuleThatContainsItself) {
+  const auto ring = std::make_shared<Ring>();
+  ring->next = ring;
+  EXPECT_TRUE(contains(error_of([&] { ring->parameters(); }), "a module contains itself"));
+  ring->next = nullptr;
+  EXPECT_EQ(ring->parameters().size(), 1u);
 }
 
 TEST(Module, MissingOptionsAreNamed) {

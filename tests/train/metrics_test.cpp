@@ -49,6 +49,8 @@ TEST(Metrics, InvalidBatchesAreNamed) {
     EXPECT_THROW(matrix.add(output, tensor({0, id})), IndexError);
     EXPECT_TRUE(std::isnan(matrix.value())) << "nothing was counted";
   }
+  EXPECT_EQ(matrix.compute().shape(), (Shape{3, 3}));
+  EXPECT_TRUE(std::isnan(Precision(3).compute()));
   EXPECT_THROW(matrix.add(zeros({2, 4}), tensor({0, 1})), ShapeError);
   EXPECT_THROW(matrix.add(output, tensor({0, 1, 2})), ShapeError);
   EXPECT_THROW(F1(1), ArgumentError);
