@@ -8,6 +8,7 @@
 #include "backends/cpu/fast/pool_packed.h"
 #include "backends/cpu/fast/pool_spans.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/wide_sum.h"
 #include "core/base/error.h"
 #include "core/dispatch/implementations.h"
@@ -87,8 +88,18 @@ requires(kWidth == 2 || kWidth == 3) void max_pool_row(const T* x, int64_t size,
   for (int64_t j = 0; j < std::min(first, count); ++j) at_edge(j);
   const T* from = x + first * stride - padding;
   T* to = y + first;
-#pragma omp simd
-  for (int64_t j = 0; j < last - first; ++j) {
+  int64_t done = 0;
+  if constexpr (std::is_same_v<Stride, std::integral_constant<int64_t, 1>>) {
+    const auto largest = [](Batch<T> best, Batch<T> value) {
+      return xsimd::select((best < value) | ~(value == value), value, best);
+    };
+    for (; done + kLanes<T> <= last - first; done += kLanes<T>) {
+      Batch<T> best = largest(load_batch(from + done), load_batch(from + done + 1));
+      if constexpr (kWidth == 3) best = largest(best, load_batch(from + done + 2));
+      best.store_unaligned(to + done);
+    }
+  }
+  for (int64_t j = done; j < last - first; ++j) {
     const T pair = larger(from[j * stride], from[j * stride + 1]);
     if constexpr (kWidth == 2)
       to[j] = pair;

@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
+#include "core/base/generator.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
@@ -104,6 +107,38 @@ TEST(MaxPool, VectorPathAgreesWithTheGeneralOne) {
       EXPECT_EQ(x.grad().to_vector<float>(), z.grad().to_vector<float>());
       const NoGrad off;
       EXPECT_EQ(max_pool2d(x, {.kernel_size = 2}).to_vector<float>(), fast.to_vector<float>());
+    }
+}
+
+// Rows by vectors: windows that overlap or follow one another, with NaN and infinities among the
+// elements, against the maxima of slices.
+TEST(MaxPool, WindowsOfOneRow) {
+  manual_seed(4);
+  for (const DType dtype : {f32, f64})
+    for (const int64_t length : {2, 3, 7, 16, 33, 70, 131}) {
+      Variable x = randn({3, 2, length}, {.dtype = dtype});
+      x[0][1][length / 2] = std::numeric_limits<double>::quiet_NaN();
+      x[2][0][1] = -std::numeric_limits<double>::infinity();
+      const auto from = x.to_vector<double>();
+      for (const auto& [kernel, stride, padding] :
+           {std::array<int64_t, 3>{2, 2, 0}, {2, 1, 0}, {3, 1, 1}, {2, 1, 1}}) {
+        const Variable y =
+            max_pool1d(x, {.kernel_size = kernel, .stride = stride, .padding = padding});
+        const auto got = y.to_vector<double>();
+        const int64_t windows = y.size(2);
+        for (int64_t i = 0; i < int64_t(got.size()); ++i) {
+          double expected = -std::numeric_limits<double>::infinity();
+          for (int64_t k = 0; k < kernel; ++k)
+            if (const int64_t j = i % windows * stride - padding + k; j >= 0 && j < length)
+              if (const double value = from[size_t(i / windows * length + j)];
+                  value > expected || std::isnan(value))
+                expected = value;
+          if (std::isnan(expected))
+            EXPECT_TRUE(std::isnan(got[size_t(i)])) << length << ' ' << kernel << ' ' << i;
+          else
+            EXPECT_EQ(got[size_t(i)], expected) << length << ' ' << kernel << ' ' << i;
+        }
+      }
     }
 }
 
