@@ -29,8 +29,8 @@ TEST(ErrorLine, OfEmptyVariables) {
   EXPECT_LINE(1 - e);
   EXPECT_LINE(e * x);
   EXPECT_LINE(x / e);
-  EXPECT_LINE(e > 0);
-  EXPECT_LINE(x == e);
+  EXPECT_LINE(static_cast<void>(e > 0));
+  EXPECT_LINE(static_cast<void>(x == e));
   EXPECT_LINE(e += 1);
   EXPECT_LINE(y *= e);
   EXPECT_LINE(y.sub_(e));
