@@ -27,7 +27,7 @@ struct Error : std::runtime_error {
   /// Appends the location line. Only the first call has an effect, so the innermost location is
   /// kept.
   void locate(std::string_view place);
-  /// Appends a line that tells what was going on, such as `reading item 7 of the data set`.
+  /// Appends a line of context, such as `item 7 of the data set`.
   void note(std::string_view line);
 
  private:

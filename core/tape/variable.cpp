@@ -29,12 +29,10 @@ static void check_at(Where where, const Check& check) {
 }
 
 void Variable::fail_empty(Where where) {
-  try {
-    fail<ArgumentError>("variable: empty; it was never given a value");
-  } catch (Error& error) {
-    detail::locate(error, where);
-    throw;
-  }
+  ArgumentError error("variable: empty; it was never given a value");
+  detail::locate_call(error);
+  detail::locate(error, where);
+  throw error;
 }
 
 Variable::operator bool() const {

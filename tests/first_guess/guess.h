@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -38,6 +39,20 @@ inline std::string plain(const std::string& s) {
     if (s[i] != '\n' && s[i] != ' ' && !(s[i] == '.' && ends)) out += s[i];
   }
   return out;
+}
+
+inline void expect_close(const Variable& x, const Variable& expected) {
+  ASSERT_EQ(x.shape(), expected.shape());
+  EXPECT_TRUE(allclose(x.to(f64), expected.to(f64), 1e-5, 1e-6)) << x << " instead of " << expected;
+}
+/// Returns the message of the error that f() throws.
+inline std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
 }
 
 }  // namespace tapegrad::guesses

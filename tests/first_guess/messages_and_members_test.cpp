@@ -8,21 +8,10 @@
 #include "tests/first_guess/guess.h"
 
 using namespace tapegrad;
+using guesses::expect_close;
+using guesses::message_of;
 
 namespace {
-
-void expect_close(const Variable& x, const Variable& expected) {
-  ASSERT_EQ(x.shape(), expected.shape());
-  EXPECT_TRUE(allclose(x.to(f64), expected.to(f64), 1e-5, 1e-6)) << x << " instead of " << expected;
-}
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(MessagesAndMembers, FunctionsOfComplexNumbers) {
   const Variable re = tensor({{1.0, -2.0}, {0.5, 3.0}}), im = tensor({{0.0, 1.0}, {-1.0, 0.25}});
