@@ -1,6 +1,6 @@
 // Max pooling with non-overlapping windows of 2 x 2 or 1 x 2, without borders or branches. The
 // functions take the distance from a window's first row to its second: the width of the plane, or 0
-// for windows of one row, whose elements are then taken twice.
+// for windows of one row.
 #pragma once
 
 #include <algorithm>
@@ -52,8 +52,10 @@ void max_pool_row(const T* x, int32_t first, int32_t second_row, int64_t count, 
     const int32_t at = first + 2 * int32_t(j);
     WindowMaximum<Wide> best{Wide(upper[2 * j]), at};
     best.take(Wide(upper[2 * j + 1]), at + 1);
-    best.take(Wide(lower[2 * j]), at + second_row);
-    best.take(Wide(lower[2 * j + 1]), at + second_row + 1);
+    if (second_row != 0) {
+      best.take(Wide(lower[2 * j]), at + second_row);
+      best.take(Wide(lower[2 * j + 1]), at + second_row + 1);
+    }
     y[j] = T(best.value);
     if constexpr (kIndices) indices[j] = best.index;
   }
@@ -96,13 +98,15 @@ void max_pool_eight(const float* x, int32_t first, int32_t second_row, int64_t j
   const float *upper = x + first + 2 * j, *lower = upper + second_row;
   const auto u0 = load_vector<WindowFloats>(upper),
              u1 = load_vector<WindowFloats>(upper + kWindows);
-  const auto l0 = load_vector<WindowFloats>(lower),
-             l1 = load_vector<WindowFloats>(lower + kWindows);
   const Ints at = Ints{0, 2, 4, 6, 8, 10, 12, 14} + (first + 2 * int32_t(j));
   Maxima best{even(u0, u1), at};
   best.take(odd(u0, u1), at + 1);
-  best.take(even(l0, l1), at + second_row);
-  best.take(odd(l0, l1), at + second_row + 1);
+  if (second_row != 0) {
+    const auto l0 = load_vector<WindowFloats>(lower),
+               l1 = load_vector<WindowFloats>(lower + kWindows);
+    best.take(even(l0, l1), at + second_row);
+    best.take(odd(l0, l1), at + second_row + 1);
+  }
   std::memcpy(y + j, &best.values, sizeof(WindowFloats));
   if constexpr (kIndices) std::memcpy(indices + j, &best.indices, sizeof(Ints));
 }
