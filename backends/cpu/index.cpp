@@ -126,13 +126,18 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
     return copy_elements(scaled_index<int64_t>(which, count, step).data());
   }
   const auto copy_rows = [&](auto copy_row) {
-    const int64_t last = count - 1, line = 64 / int64_t(sizeof(W));
-    share_tasks(int64_t(outer.size()) * count, y.numel() > kParallelAbove, [&](int64_t row) {
-      const int64_t k = row % count;
-      const W* rows = from + outer[size_t(row / count)];
-      // The next rows are elsewhere in memory; the processor itself follows a row to its end.
-      fetch_run(rows + which[std::min(k + kAhead, last)] * step, std::min(block, 4 * line));
-      copy_row(rows + which[k] * step, to + row * block);
+    const int64_t together = std::max<int64_t>(1, 4096 / block);  // rows of a task
+    const int64_t tasks = (count + together - 1) / together;      // of a line of rows
+    const int64_t fetched = std::min(block, 4 * (64 / int64_t(sizeof(W))));
+    share_tasks(int64_t(outer.size()) * tasks, y.numel() > kParallelAbove, [&](int64_t task) {
+      const int64_t line = task / tasks, first = task % tasks * together;
+      const W* rows = from + outer[size_t(line)];
+      W* into = to + (line * count + first) * block;
+      for (int64_t k = first; k < std::min(first + together, count); ++k, into += block) {
+        // The next rows are elsewhere in memory; the processor itself follows a row to its end.
+        fetch_run(rows + which[std::min(k + kAhead, count - 1)] * step, fetched);
+        copy_row(rows + which[k] * step, into);
+      }
     });
   };
   // A call of memcpy takes longer than copying a few numbers.
@@ -141,6 +146,8 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
       return copy_rows([](const W* row, W* y) { std::memcpy(y, row, 2 * sizeof(W)); });
     case 4:
       return copy_rows([](const W* row, W* y) { std::memcpy(y, row, 4 * sizeof(W)); });
+    case 8:
+      return copy_rows([](const W* row, W* y) { std::memcpy(y, row, 8 * sizeof(W)); });
     default:
       copy_rows([block](const W* row, W* y) { std::memcpy(y, row, size_t(block) * sizeof(W)); });
   }
