@@ -413,6 +413,31 @@ void spread_plane(const T* dy, const Planes& p, const Strided& w, Stride stride,
     }
 }
 
+/// Whether each of `size` elements belongs to exactly one window.
+bool is_tiled(const std::vector<Span>& windows, int64_t size) {
+  int64_t end = 0;
+  for (const Span& window : windows) {
+    if (window.begin != end) return false;
+    end = window.end;
+  }
+  return end == size;
+}
+
+/// Writes the gradients of windows that tile the plane.
+template <typename T>
+void assign_plane(const T* dy, const Planes& p, const std::vector<Span>& rows,
+                  const std::vector<Span>& columns, T* dx) {
+  for (const Span& row : rows) {
+    T* to = dx;
+    int64_t together = columns.size() == 1 ? row.end - row.begin : 1;  // rows of equal elements
+    for (const Span& column : columns)
+      to = std::fill_n(to, together * (column.end - column.begin),
+                       T(0) + *dy++ / T(row.count * column.count));
+    for (; together < row.end - row.begin; ++together) to = std::copy_n(dx, p.width, to);
+    dx = to;
+  }
+}
+
 /// Sums overlapping windows. Sixteen-bit floats are summed in float32 and rounded once.
 template <typename T>
 void avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
@@ -428,6 +453,8 @@ void avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, Tensor
     for_each_plane(p, windows, [&](int64_t n, const auto& rows, const auto& columns) {
       const T* from = dys + n * p.out_size();
       T* to = dxs + n * p.size();
+      if (is_tiled(rows, p.height) && is_tiled(columns, p.width))
+        return assign_plane(from, p, rows, columns, to);
       std::fill_n(to, p.size(), T(0));
       if (!windows.adaptive)
         return with_stride(w.stride.width, [&](auto stride) {
