@@ -35,6 +35,8 @@ struct HuberLoss final : Stateless<HuberLoss> {
   explicit HuberLoss(HuberOptions options = {});
   template <std::floating_point T>
   explicit HuberLoss(T delta) : HuberLoss(HuberOptions{.delta = double(delta)}) {}
+  explicit HuberLoss(Reduction reduction, double delta = 1.0)
+      : HuberLoss(HuberOptions{reduction, delta}) {}
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 

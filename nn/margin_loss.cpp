@@ -10,12 +10,9 @@ CTCLoss::CTCLoss(CtcLossOptions options) : with(options) {}
 TripletMarginLoss::TripletMarginLoss(TripletMarginOptions options) : Function3(options) {}
 TripletMarginLoss::TripletMarginLoss(double margin, double p)
     : TripletMarginLoss(TripletMarginOptions{.margin = margin, .p = p}) {}
-MarginRankingLoss::MarginRankingLoss(MarginOptions options)
-    : Function3(options.margin, options.reduction) {}
-CosineEmbeddingLoss::CosineEmbeddingLoss(MarginOptions options)
-    : Function3(options.margin, options.reduction) {}
-HingeEmbeddingLoss::HingeEmbeddingLoss(MarginOptions options)
-    : Function2(options.margin, options.reduction) {}
+MarginRankingLoss::MarginRankingLoss(MarginOptions options) : Function3(options) {}
+CosineEmbeddingLoss::CosineEmbeddingLoss(MarginOptions options) : Function3(options) {}
+HingeEmbeddingLoss::HingeEmbeddingLoss(HingeEmbeddingOptions options) : Function2(options) {}
 MultiLabelMarginLoss::MultiLabelMarginLoss(Reduction reduction) : Function2(reduction) {}
 MultiLabelSoftMarginLoss::MultiLabelSoftMarginLoss(MultiLabelSoftMarginOptions options)
     : Function2(std::move(options.weight), options.reduction) {}

@@ -11,33 +11,37 @@
 
 namespace tapegrad::nn {
 
-using TripletMarginOp = Variable (*)(const Variable& anchor, const Variable& positive,
-                                     const Variable& negative, TripletMarginOptions options,
-                                     Where where);
+namespace detail {
+// Types of the losses that take options by name, to select one of several overloads.
+template <typename Options>
+using LossOfTwo = Variable (*)(const Variable&, const Variable&, Options, Where);
+template <typename Options>
+using LossOfThree = Variable (*)(const Variable&, const Variable&, const Variable&, Options, Where);
+}  // namespace detail
+
 struct TripletMarginLoss final
-    : Function3<TripletMarginLoss, static_cast<TripletMarginOp>(triplet_margin_loss),
+    : Function3<TripletMarginLoss, detail::LossOfThree<TripletMarginOptions>(triplet_margin_loss),
                 TripletMarginOptions> {
   explicit TripletMarginLoss(TripletMarginOptions options = {});
   explicit TripletMarginLoss(double margin, double p = 2.0);
 };
-struct MarginOptions {
-  double margin = 0.0;
-  Reduction reduction = Reduction::kMean;
-};
 struct MarginRankingLoss final
-    : Function3<MarginRankingLoss, margin_ranking_loss, double, Reduction> {
+    : Function3<MarginRankingLoss, detail::LossOfThree<MarginOptions>(margin_ranking_loss),
+                MarginOptions> {
   explicit MarginRankingLoss(MarginOptions options = {});
   explicit MarginRankingLoss(double margin) : MarginRankingLoss(MarginOptions{margin}) {}
 };
 struct CosineEmbeddingLoss final
-    : Function3<CosineEmbeddingLoss, cosine_embedding_loss, double, Reduction> {
+    : Function3<CosineEmbeddingLoss, detail::LossOfThree<MarginOptions>(cosine_embedding_loss),
+                MarginOptions> {
   explicit CosineEmbeddingLoss(MarginOptions options = {});
   explicit CosineEmbeddingLoss(double margin) : CosineEmbeddingLoss(MarginOptions{margin}) {}
 };
 struct HingeEmbeddingLoss final
-    : Function2<HingeEmbeddingLoss, hinge_embedding_loss, double, Reduction> {
-  explicit HingeEmbeddingLoss(MarginOptions options = {.margin = 1.0});
-  explicit HingeEmbeddingLoss(double margin) : HingeEmbeddingLoss(MarginOptions{margin}) {}
+    : Function2<HingeEmbeddingLoss, detail::LossOfTwo<HingeEmbeddingOptions>(hinge_embedding_loss),
+                HingeEmbeddingOptions> {
+  explicit HingeEmbeddingLoss(HingeEmbeddingOptions options = {});
+  explicit HingeEmbeddingLoss(double margin) : HingeEmbeddingLoss(HingeEmbeddingOptions{margin}) {}
 };
 struct SoftMarginLoss final : Function2<SoftMarginLoss, soft_margin_loss, Reduction> {
   explicit SoftMarginLoss(Reduction reduction = Reduction::kMean);

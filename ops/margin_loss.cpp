@@ -63,9 +63,23 @@ Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
 }
 
 Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Variable& target,
+                             MarginOptions options, Where where) {
+  return margin_ranking_loss(x1, x2, target, options.margin, options.reduction, where);
+}
+Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Variable& target,
+                               MarginOptions options, Where where) {
+  return cosine_embedding_loss(x1, x2, target, options.margin, options.reduction, where);
+}
+Variable hinge_embedding_loss(const Variable& x, const Variable& target,
+                              HingeEmbeddingOptions options, Where where) {
+  return hinge_embedding_loss(x, target, options.margin, options.reduction, where);
+}
+
+Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Variable& target,
                              double margin, Reduction reduction, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(margin_ranking_loss, where, x1, x2, target, margin, reduction);
+    return in_float32([](const auto&... a) { return margin_ranking_loss(a...); }, where, x1, x2,
+                      target, margin, reduction);
   const CallLine line(where);
   check_all_floats("margin_ranking_loss", x1, x2);
   return reduced(positive_part(target * (x2 - x1) + margin), reduction);
@@ -74,7 +88,8 @@ Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Varia
 Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Variable& target,
                                double margin, Reduction reduction, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(cosine_embedding_loss, where, x1, x2, target, margin, reduction);
+    return in_float32([](const auto&... a) { return cosine_embedding_loss(a...); }, where, x1, x2,
+                      target, margin, reduction);
   const CallLine line(where);
   constexpr std::string_view kName = "cosine_embedding_loss";
   check_all_floats(kName, x1, x2);
@@ -95,7 +110,8 @@ Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Var
 Variable hinge_embedding_loss(const Variable& x, const Variable& target, double margin,
                               Reduction reduction, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(hinge_embedding_loss, where, x, target, margin, reduction);
+    return in_float32([](const auto&... a) { return hinge_embedding_loss(a...); }, where, x, target,
+                      margin, reduction);
   const CallLine line(where);
   check_floats("hinge_embedding_loss", x);
   check_equal_shapes("hinge_embedding_loss", x, target);

@@ -20,22 +20,37 @@ Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
                              const Variable& negative, TripletMarginOptions options = {},
                              Where where = Where::current());
 
+/// Options of margin_ranking_loss() and cosine_embedding_loss().
+struct MarginOptions {
+  double margin = 0.0;
+  Reduction reduction = Reduction::kMean;
+};
+struct HingeEmbeddingOptions {
+  double margin = 1.0;
+  Reduction reduction = Reduction::kMean;
+};
 /// Returns max(margin - target (x1 - x2), 0), where target is 1 or -1. The operands broadcast.
 Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Variable& target,
                              double margin = 0.0, Reduction reduction = Reduction::kMean,
                              Where where = Where::current());
+Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Variable& target,
+                             MarginOptions options, Where where = Where::current());
 
 /// With c the cosine of x1 and x2 along the last dimension: 1 - c where target is 1, max(c -
 /// margin, 0) where target is -1, else 0. x1 and x2 are [n, d] and target [n], or [d] and [].
 Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Variable& target,
                                double margin = 0.0, Reduction reduction = Reduction::kMean,
                                Where where = Where::current());
+Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Variable& target,
+                               MarginOptions options, Where where = Where::current());
 
 /// Returns x where target is 1, max(margin - x, 0) where target is -1, and the sum of both
 /// elsewhere.
 Variable hinge_embedding_loss(const Variable& x, const Variable& target, double margin = 1.0,
                               Reduction reduction = Reduction::kMean,
                               Where where = Where::current());
+Variable hinge_embedding_loss(const Variable& x, const Variable& target,
+                              HingeEmbeddingOptions options, Where where = Where::current());
 
 /// Returns log(1 + exp(-target x)), where target is 1 or -1.
 Variable soft_margin_loss(const Variable& x, const Variable& target,

@@ -88,6 +88,11 @@ template V ReductionOps::sum(const Dims&, Keepdim, Where) const;
 V ReductionOps::sum(ReduceOptions options, Where where) const {
   return tapegrad::sum(self(), options, where);
 }
+template <std::same_as<DType> D>
+V ReductionOps::sum(D dtype, Where where) const {
+  return tapegrad::sum(self(), dtype, where);
+}
+template V ReductionOps::sum(DType, Where) const;
 V ReductionOps::mean(Where where) const { return tapegrad::mean(self(), where); }
 template <typename>
 V ReductionOps::mean(const Dims& dims, bool keepdim, Where where) const {
@@ -102,6 +107,11 @@ template V ReductionOps::mean(const Dims&, Keepdim, Where) const;
 V ReductionOps::mean(ReduceOptions options, Where where) const {
   return tapegrad::mean(self(), options, where);
 }
+template <std::same_as<DType> D>
+V ReductionOps::mean(D dtype, Where where) const {
+  return tapegrad::mean(self(), dtype, where);
+}
+template V ReductionOps::mean(DType, Where) const;
 V ReductionOps::nansum(const Dims& dims, bool keepdim, Where where) const {
   return tapegrad::nansum(self(), dims, keepdim, where);
 }

@@ -134,9 +134,19 @@ V VariableOps::softmax(int dim, Where where) const { return tapegrad::softmax(se
 V VariableOps::softmax(SoftmaxOptions options, Where where) const {
   return tapegrad::softmax(self(), options, where);
 }
+template <std::same_as<DType> D>
+V VariableOps::softmax(int dim, D dtype, Where where) const {
+  return tapegrad::softmax(self(), dim, dtype, where);
+}
+template V VariableOps::softmax(int, DType, Where) const;
 V VariableOps::log_softmax(SoftmaxOptions options, Where where) const {
   return tapegrad::log_softmax(self(), options, where);
 }
+template <std::same_as<DType> D>
+V VariableOps::log_softmax(int dim, D dtype, Where where) const {
+  return tapegrad::log_softmax(self(), dim, dtype, where);
+}
+template V VariableOps::log_softmax(int, DType, Where) const;
 V VariableOps::log_softmax(int dim, Where where) const {
   return tapegrad::log_softmax(self(), dim, where);
 }

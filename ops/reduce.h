@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/by_name.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 #include "ops/extremes.h"
@@ -154,6 +155,10 @@ Variable norm(const Variable& x, NormOptions options, Where where = Where::curre
 
 /// Returns the cumulative sum along dim.
 Variable cumsum(const Variable& x, int dim, Where where = Where::current());
+inline Variable cumsum(const Variable& x, int dim, DTypeOption option,
+                       Where where = Where::current()) {
+  return cumsum(x.to(option.dtype, where), dim, where);
+}
 
 namespace kernels {
 

@@ -8,6 +8,10 @@ namespace tapegrad {
 /// Computes the cumulative product. The gradient is exact for any number of zeros. Integers and
 /// bool give int64.
 Variable cumprod(const Variable& x, int dim, Where where = Where::current());
+inline Variable cumprod(const Variable& x, int dim, DTypeOption option,
+                        Where where = Where::current()) {
+  return cumprod(x.to(option.dtype, where), dim, where);
+}
 /// Compute the cumulative maximum or minimum and its index; of equal elements the last one is
 /// chosen. After a NaN all results are NaN.
 ValuesIndices cummax(const Variable& x, int dim, Where where = Where::current());

@@ -29,7 +29,16 @@ struct SoftmaxOptions {
 Variable softmax(const Variable& x, SoftmaxOptions options, Where where = Where::current());
 Variable log_softmax(const Variable& x, SoftmaxOptions options, Where where = Where::current());
 
-// Overloads with a dtype to which x is converted first.
+// Overloads with a dtype to which x is converted first: softmax(x, 1, f64), softmax(x, 1, {.dtype =
+// f64}).
+inline Variable softmax(const Variable& x, int dim, DTypeOption option,
+                        Where where = Where::current()) {
+  return softmax(x.to(option.dtype, where), dim, where);
+}
+inline Variable log_softmax(const Variable& x, int dim, DTypeOption option,
+                            Where where = Where::current()) {
+  return log_softmax(x.to(option.dtype, where), dim, where);
+}
 template <std::same_as<DType> D>
 Variable softmax(const Variable& x, int dim, D dtype, Where where = Where::current()) {
   return softmax(x.to(dtype, where), dim, where);

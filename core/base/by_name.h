@@ -10,12 +10,19 @@
 //   pad(x, {2, 3});        // not PadOptions: another overload takes a list of numbers
 #pragma once
 
+#include "core/base/dtype.h"
 #include "core/base/where.h"
 
 namespace tapegrad {
 
 struct ByName {
   Where where = Where::current();
+};
+
+/// Option of ops that convert their operand first: `softmax(x, 1, {.dtype = f64})`.
+struct DTypeOption {
+  ByName by_name = {};
+  DType dtype;
 };
 
 }  // namespace tapegrad

@@ -7,6 +7,7 @@
 
 #include <concepts>
 
+#include "core/base/dtype.h"
 #include "core/base/shape.h"
 #include "core/base/where.h"
 
@@ -43,6 +44,9 @@ class ReductionOps {
   template <typename = void>
   Variable sum(const Dims& dims, Keepdim keep, Where where = Where::current()) const;
   Variable sum(ReduceOptions options, Where where = Where::current()) const;
+  /// Overload that first converts the elements to another dtype.
+  template <std::same_as<DType> D>
+  Variable sum(D dtype, Where where = Where::current()) const;
   template <detail::NumberForFlag I>
   auto sum(const Dims&, I) const {
     static_assert(detail::refuse_second_dim<I>());
@@ -53,6 +57,8 @@ class ReductionOps {
   template <typename = void>
   Variable mean(const Dims& dims, Keepdim keep, Where where = Where::current()) const;
   Variable mean(ReduceOptions options, Where where = Where::current()) const;
+  template <std::same_as<DType> D>
+  Variable mean(D dtype, Where where = Where::current()) const;
   template <detail::NumberForFlag I>
   auto mean(const Dims&, I) const {
     static_assert(detail::refuse_second_dim<I>());

@@ -244,8 +244,12 @@ class VariableOps : public ReductionOps {
   Variable clamp_max(const Operand& max) const;
   Variable softmax(int dim, Where where = Where::current()) const;
   Variable softmax(SoftmaxOptions options, Where where = Where::current()) const;
+  template <std::same_as<DType> D>
+  Variable softmax(int dim, D dtype, Where where = Where::current()) const;
   Variable log_softmax(int dim, Where where = Where::current()) const;
   Variable log_softmax(SoftmaxOptions options, Where where = Where::current()) const;
+  template <std::same_as<DType> D>
+  Variable log_softmax(int dim, D dtype, Where where = Where::current()) const;
 
   // Elementwise, of two operands: variables or numbers.
   Variable add(Operand other) const&;

@@ -166,6 +166,32 @@ TEST(FirstGuessNamed, SamplersAndFolds) {
   EXPECT_THROW(KFold(5).split(4), ArgumentError);
 }
 
+TEST(FirstGuessNamed, DtypesOfResults) {
+  const Variable x = tensor({{1.0, 2.0}, {3.0, 4.0}});
+  GUESS("float64", softmax(x, 1, {.dtype = f64}).dtype());
+  GUESS("float64", log_softmax(x, 1, {.dtype = f64}).dtype());
+  GUESS("float64", x.softmax(-1, f64).dtype());
+  EXPECT_TRUE(x.log_softmax(-1, torch::kDouble).equal(log_softmax(x.to(f64), -1)));
+  EXPECT_TRUE(cumsum(x, 0, {.dtype = f64}).equal(cumsum(x.to(f64), 0)));
+  EXPECT_TRUE(cumprod(x, 0, {.dtype = f64}).equal(cumprod(x.to(f64), 0)));
+  EXPECT_TRUE(x.sum(torch::kDouble).equal(scalar(10.0, {.dtype = f64})));
+  EXPECT_TRUE(x.mean(f64).equal(scalar(2.5, {.dtype = f64})));
+}
+
+TEST(FirstGuessNamed, MarginsOfLosses) {
+  const Variable x = tensor({0.5, -0.25}), one = tensor({1.0, -1.0});
+  GUESS("1.75", hinge_embedding_loss(x, one, {.reduction = "sum"}));
+  GUESS("1.75", nn::HingeEmbeddingLoss({.reduction = "sum"})(x, one));
+  GUESS("2.75", nn::HingeEmbeddingLoss({.margin = 2, .reduction = "sum"})(x, one));
+  GUESS("0", margin_ranking_loss(x, x, one, {.reduction = "sum"}));
+  GUESS("0.5", margin_ranking_loss(x, x, one, {.margin = 0.5}));
+  GUESS("0.5", nn::MarginRankingLoss({.margin = 0.5})(x, x, one));
+  GUESS("0.5", cosine_embedding_loss(x, x, tensor(-1.0), {.margin = 0.5}));
+  const Variable batch = tensor({{1.0, 0.0}, {0.0, 1.0}});
+  GUESS("0.5", nn::CosineEmbeddingLoss({.margin = 0.5})(batch, batch, tensor({1.0, -1.0})) * 2);
+  GUESS("[0.125, 0.5]", nn::HuberLoss("none", 0.5)(tensor({0.5, 1.25}), zeros({2})));
+}
+
 TEST(FirstGuessNamed, StatesInOneFile) {
   nn::Linear net(2, 1);
   optim::Adam adam(net, 0.1);
