@@ -6,6 +6,7 @@
 #include "nn/internal/distribution_parts.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
+#include "ops/arrange.h"
 #include "ops/binary.h"
 #include "ops/composed.h"
 #include "ops/create.h"
@@ -35,10 +36,12 @@ Variable as_float(const Variable& value, const Variable& parameter) {
 Variable is_no_count(const Variable& value) { return logical_or(value < 0, has_fraction(value)); }
 
 Variable probs_of(const Odds& odds) {
-  return odds.probs.defined() ? odds.probs : sigmoid(odds.logits);
+  if (odds.probs.defined()) return odds.probs;
+  return sigmoid(odds.logits);
 }
 Variable logits_of(const Odds& odds) {
-  return odds.logits.defined() ? odds.logits : log(odds.probs) - log1p(-odds.probs);
+  if (odds.logits.defined()) return odds.logits;
+  return log(odds.probs) - log1p(-odds.probs);
 }
 /// Returns the log-probability of numbers of successes and failures. A number of 0 adds 0.
 Variable log_of(const Variable& successes, const Variable& failures, const Variable& probs,
@@ -129,6 +132,36 @@ Variable Binomial::draw(const Shape& sample_shape, RandomGenerator& generator) c
   for (int64_t i = 0; i < total_count; ++i)
     count = count + (rand(shape, like(probs), generator) < probs).to(probs.dtype());
   return count;
+}
+
+NegativeBinomial::NegativeBinomial(const Parameter& failures, const Odds& odds)
+    : Distribution("NegativeBinomial"), has_logits_(odds.logits.defined()) {
+  const ErrorLine line(odds.where);
+  require_one(kind(), odds);
+  const Variable& count = failures;
+  const Variable p = probs_of(odds), log_odds = logits_of(odds);
+  require(kind(), "total_count > 0", count > 0);
+  require(kind(), "0 <= probs < 1", logical_and(p >= 0, p < 1));
+  const std::vector<Variable> all = broadcast_tensors({count, p, log_odds});
+  total_count = all[0];
+  probs = all[1];
+  logits = all[2];
+}
+Variable NegativeBinomial::log_prob(const Variable& given) const {
+  const Variable value = as_float(given, probs);
+  return log_density(value, is_no_count(value), 0.0, [&](const Variable& x) {
+    return lgamma(total_count + x) - lgamma(x + 1.0) - lgamma(total_count) +
+           log_of(x, total_count, probs, logits, has_logits_);
+  });
+}
+Variable NegativeBinomial::entropy() const {
+  fail<ArgumentError>(kind(), ": no formula for entropy()");
+}
+Variable NegativeBinomial::mean() const { return total_count * exp(logits); }
+Variable NegativeBinomial::variance() const { return mean() / sigmoid(-logits); }
+Variable NegativeBinomial::draw(const Shape& sample_shape, RandomGenerator& generator) const {
+  const Variable count = expand(total_count, joined(sample_shape, probs.shape())).contiguous();
+  return poisson(rsample_gamma(count, generator) * exp(logits), generator);
 }
 
 Variable OneHotCategorical::log_prob(const Variable& value) const {

@@ -56,6 +56,25 @@ class Binomial final : public Distribution {
   bool has_logits_;  // probs may be rounded to 0 or 1
 };
 
+/// Distribution of the number of successes before total_count failures, where a success has
+/// probability probs; total_count may be any positive number. entropy() throws ArgumentError.
+class NegativeBinomial final : public Distribution {
+ public:
+  NegativeBinomial(const Parameter& count, const Parameter& p)
+      : NegativeBinomial(count, Odds{p, {}, p.where()}) {}
+  NegativeBinomial(const Parameter& total_count, const Odds& odds);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+
+  Variable total_count, probs, logits;
+
+ private:
+  Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
+  bool has_logits_;  // probs may be rounded to 0 or 1
+};
+
 /// Categorical whose samples are rows of zeros with a single 1.
 class OneHotCategorical final : public Distribution {
  public:

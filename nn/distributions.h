@@ -78,11 +78,20 @@ class Parameter {
   Where where_;
 };
 
+/// A parameter that may be left out: `Bernoulli({.probs = 0.5})`.
+struct OptionalParameter : Variable {
+  OptionalParameter() = default;
+  OptionalParameter(const Variable& value) : Variable(value) {}
+  OptionalParameter(const Parameter& value) : Variable(value) {}
+  OptionalParameter(double value, Where where = Where::current())
+      : Variable(Parameter(value, where)) {}
+};
+
 /// Probabilities, or their logarithms up to a constant (for Bernoulli: the logits log p - log(1 -
 /// p)). Exactly one of the two must be set.
 struct Odds {
-  Variable probs = {};
-  Variable logits = {};
+  OptionalParameter probs = {};
+  OptionalParameter logits = {};
   Where where = Where::current();  // line of the call, for errors
 };
 

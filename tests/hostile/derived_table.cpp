@@ -67,7 +67,7 @@ void add_distribution_rows(Table& table) {
                       [&] { use(VonMises(a, b), value); });
             });
   table.add(methods("Poisson") + methods("Geometric") + methods("Binomial") +
-                methods("OneHotCategorical", {"event_rank"}) +
+                methods("NegativeBinomial") + methods("OneHotCategorical", {"event_rank"}) +
                 methods("RelaxedOneHotCategorical", {"event_rank", "rsample"}),
             [](const Variable& p, const Variable& value, int64_t count, double temperature) {
               if (!is_small(p) || !is_small(value)) return;
@@ -75,6 +75,8 @@ void add_distribution_rows(Table& table) {
                       [&] { use(Geometric(Odds{.logits = p}), value); },
                       [&] { use(Binomial(count, p), value); },
                       [&] { use(Binomial(3, Odds{.logits = p}), value); },
+                      [&] { use(NegativeBinomial(p, Odds{.probs = 0.5}), value); },
+                      [&] { use(NegativeBinomial(2.0, Odds{.logits = p}), value); },
                       [&] { use(OneHotCategorical(p), value); },
                       [&] { use(RelaxedOneHotCategorical(temperature, p), value); });
             });

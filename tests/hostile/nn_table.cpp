@@ -495,7 +495,8 @@ void add_module_rows(Table& table) {
       "for models, which call it",
       "Function::Function HookedCall::HookedCall HookedCall::add_input HookedCall::input "
       "HookedCall::run_after HookedCall::run_before MemberVisitor::MemberVisitor "
-      "MemberVisitor::on_buffer MemberVisitor::on_module MemberVisitor::on_parameter "
+      "MemberVisitor::on_buffer MemberVisitor::on_unsaved_buffer MemberVisitor::on_module "
+      "MemberVisitor::on_parameter "
       "Members::Members Members::buffer ModuleCall::ModuleCall ModuleCall::has_hooks "
       "ModuleCall::line Stateless::members call_with");
   table.add("LayerBuilder::LayerBuilder LayerBuilder::add LayerBuilder::model LayerBuilder::size",

@@ -133,11 +133,13 @@ void add_distribution_rows(Table& table) {
       [](const Variable& p, const Variable& value, const Shape& shape) {
         use(Dirichlet(p), value, shape);
       });
-  table.add("Parameter::Parameter Parameter::where", [](double a, double b) {
-    use(Normal(a, b), ones({2}), {2});
-    use(Uniform(a, b), ones({2}), {2});
-    use(Beta(a, b), ones({2}), {2});
-  });
+  table.add("Parameter::Parameter Parameter::where OptionalParameter::OptionalParameter",
+            [](double a, double b) {
+              use(Normal(a, b), ones({2}), {2});
+              use(Uniform(a, b), ones({2}), {2});
+              use(Beta(a, b), ones({2}), {2});
+              use(Bernoulli({.probs = a}), ones({2}), {2});
+            });
 }
 
 }  // namespace

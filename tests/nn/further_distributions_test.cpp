@@ -252,5 +252,35 @@ TEST(FurtherDistributions, Samples) {
   EXPECT_NEAR(sum(relaxed).item(), 100, 1e-9);
 }
 
+TEST(FurtherDistributions, NegativeBinomial) {
+  const Variable counts = t({2, 3.5});
+  check(NegativeBinomial(counts, t({0.3, 0.8})),
+        {{-0.7133498878774647, -3.632634359179969},
+         {},
+         {0.857142857142857, 14.000000000000004},
+         {1.224489795918367, 70.00000000000003},
+         {},
+         {}},
+        t({0, 3}));
+  const NegativeBinomial by_logits(counts, {.logits = t({-1, 2})});
+  expect(by_logits.log_prob(t({1, 4})), {-1.2466378819947233, -4.796623278758583});
+  expect(by_logits.log_prob(t({-1, 0.5})), {-kInf, -kInf});
+  EXPECT_TRUE(gradcheck(
+      [](const std::vector<Variable>& x) {
+        return NegativeBinomial(x[0], {.logits = x[1]}).log_prob(t({1, 4}));
+      },
+      {counts.detach().set_requires_grad(true), t({-1, 2}).set_requires_grad(true)}));
+  EXPECT_THROW(by_logits.entropy(), ArgumentError);
+  EXPECT_THROW(NegativeBinomial(0.0, 0.5), ArgumentError);
+  EXPECT_THROW(NegativeBinomial(2.0, 1.0), ArgumentError);
+  EXPECT_THROW(NegativeBinomial(2.0, Odds{}), ArgumentError);
+  RandomGenerator generator(3);
+  const NegativeBinomial four(4.0, {.probs = 0.5});
+  const Variable drawn = four.sample({20'000}, generator);
+  EXPECT_NEAR(drawn.mean().item(), 4, 0.1);
+  EXPECT_NEAR(drawn.var().item(), 8, 0.4);
+  EXPECT_TRUE(Bernoulli({.probs = 0.25}).mean().equal(scalar(0.25)));
+}
+
 }  // namespace
 }  // namespace tapegrad::distributions
