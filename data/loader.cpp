@@ -182,8 +182,21 @@ Sampler::Iterator::Iterator(std::vector<int64_t> indices)
       left_(indices_->size()) {}
 Sampler::Iterator Sampler::begin() { return Iterator(indices(epoch_++)); }
 
+DataLoaderOptions detail::with_batch_sampler(DataLoaderOptions options, Where where) {
+  const BatchPlan plan = std::exchange(options.batch_sampler, {});
+  if (plan.sampler.get() == nullptr) return options;
+  const ErrorLine line(where);
+  if (options.batch_size != 1 || options.shuffle || options.sampler.get() || options.drop_last)
+    fail<ArgumentError>(
+        "DataLoader: batch_sampler takes the place of batch_size, shuffle, sampler and drop_last");
+  options.sampler = plan.sampler;
+  options.batch_size = plan.batch_size;
+  options.drop_last = plan.drop_last;
+  return options;
+}
+
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options,
-                       Where where)
+                       Where where, ResolvedOptions)
     : Loader(options.batch_size, options.drop_last, "DataLoader", where),
       dataset_(std::move(dataset)),
       options_(options) {

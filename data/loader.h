@@ -104,11 +104,14 @@ class Loader {
 };
 
 /// Iterator over the batches of an epoch, as Python's iter(loader); next(it) returns the next
-/// batch. The loader must outlive this object.
+/// batch. A loader that is not a temporary must outlive this object.
+///
+/// Batches is a reference to a loader, or the type of a loader that this object owns.
 template <typename Batches>
 class BatchIterator {
  public:
-  explicit BatchIterator(Batches& batches) : at_(batches.begin()), end_(batches.end()) {}
+  explicit BatchIterator(Batches&& batches)
+      : batches_(std::forward<Batches>(batches)), at_(batches_.begin()), end_(batches_.end()) {}
   /// Returns the next batch. Throws IndexError after the last one.
   auto next() {
     if (begun_) ++at_;
@@ -118,14 +121,16 @@ class BatchIterator {
   }
 
  private:
+  Batches batches_;
   decltype(std::declval<Batches&>().begin()) at_;
   decltype(std::declval<Batches&>().end()) end_;
   bool begun_ = false;
 };
 /// Returns the next batch of a temporary iterator: `auto [x, y] = next(iter(loader));`.
-template <std::derived_from<Loader> Batches>
-BatchIterator<Batches> iter(Batches& batches) {
-  return BatchIterator<Batches>(batches);
+template <typename Batches>
+requires std::derived_from<std::remove_cvref_t<Batches>, Loader> BatchIterator<Batches> iter(
+    Batches&& batches) {
+  return BatchIterator<Batches>(std::forward<Batches>(batches));
 }
 template <typename Batches>
 auto next(BatchIterator<Batches>& batches) {
@@ -188,12 +193,21 @@ class AnySampler {
   std::shared_ptr<const Sampler> sampler_;
 };
 
+/// Values of a BatchSampler (data/sampler.h), for the option .batch_sampler.
+struct BatchPlan {
+  AnySampler sampler = {};
+  int64_t batch_size = 1;
+  bool drop_last = false;
+};
+
 /// Options in the order of PyTorch's parameters.
 struct DataLoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
   AnySampler sampler = {};  // chooses the examples, in place of shuffle
-  int num_workers = 0;      // threads that read ahead; 0: batches are read when requested
+  /// A BatchSampler, in place of batch_size, shuffle, sampler and drop_last.
+  BatchPlan batch_sampler = {};
+  int num_workers = 0;  // threads that read ahead; 0: batches are read when requested
   /// Whether batches are put into pinned memory (core/cuda.h), by the workers if there are any. The
   /// memory is pinned for the default device if it is a GPU, else for the first GPU. Without a GPU
   /// the option has no effect.
@@ -207,14 +221,22 @@ struct DataLoaderOptions {
 /// examples.
 int64_t epoch_size(int64_t n, const DataLoaderOptions& options);
 
+namespace detail {
+/// Returns the options with the values of .batch_sampler, if given, in place of the other options.
+DataLoaderOptions with_batch_sampler(DataLoaderOptions options, Where where);
+}  // namespace detail
+
 /// Reads batches from any data set, on worker threads if requested. An exception of the data set is
 /// rethrown in the loop in place of its batch. Leaving the loop early stops the workers.
 class DataLoader final : public Loader {
  public:
   /// Throws ArgumentError for a batch size below 1, for workers outside of [0, 1024], for a
-  /// prefetch_factor outside of [1, 65536], and for shuffle combined with a sampler.
+  /// prefetch_factor outside of [1, 65536], for shuffle combined with a sampler, and for a
+  /// batch_sampler combined with batch_size, shuffle, sampler or drop_last.
   DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {},
-             Where where = Where::current());
+             Where where = Where::current())
+      : DataLoader(std::move(dataset), detail::with_batch_sampler(options, where), where,
+                   ResolvedOptions()) {}
   DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_size, bool shuffle = false,
              int num_workers = 0, Where where = Where::current());
   /// Copies the data set, which shares the memory of its tensors.
@@ -241,6 +263,9 @@ class DataLoader final : public Loader {
   uint64_t seed() const override { return options_.seed; }
 
  private:
+  struct ResolvedOptions {};  // options without a batch_sampler
+  DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options, Where where,
+             ResolvedOptions);
   template <typename D>
   static constexpr bool refuse() {
     static_assert(detail::kNever<D>,

@@ -94,6 +94,7 @@ class BatchSampler {
   BatchSampler(AnySampler sampler, int64_t batch_size, bool drop_last = false,
                Where where = Where::current());
   int64_t size() const;  // number of lists
+  operator BatchPlan() const { return {sampler_, batch_size_, drop_last_}; }
   std::vector<std::vector<int64_t>>::const_iterator begin();
   std::vector<std::vector<int64_t>>::const_iterator end() const { return batches_.end(); }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/by_name.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad::nn {
@@ -45,11 +46,19 @@ struct MemberVisitor {
   virtual void on_module(const std::string&, Module&) {}
   virtual void on_parameter(const std::string&, Variable&) {}
   virtual void on_buffer(const std::string&, Variable&) {}
+  /// Called for buffers that are not persistent. By default like on_buffer().
+  virtual void on_unsaved_buffer(const std::string& path, Variable& x) { on_buffer(path, x); }
 
   /// Copies of the modules behind pointers, by original; filled by a visitor that copies, for
   /// Module::clone().
   using Copies = std::map<const Module*, std::shared_ptr<Module>>;
   virtual Copies* copies() { return nullptr; }
+};
+
+/// Options of m.buffer("mask", mask, {.persistent = false}).
+struct BufferOptions {
+  ByName by_name = {};
+  bool persistent = true;
 };
 
 /// Receives the names of a module's members: modules, parameters, and std::vector, std::array,
@@ -62,8 +71,12 @@ class Members {
   Members& operator()(std::string_view name, Module& module);
   Members& operator()(std::string_view name, Variable& parameter);
   Members& operator()(std::string_view name, Buffer& buffer);
-  /// A buffer is saved and moved with the model, but not trained.
-  Members& buffer(std::string_view name, Variable& buffer);
+  /// A buffer is moved with the model, but not trained. A persistent buffer is also saved:
+  /// state_dict() has its value.
+  Members& buffer(std::string_view name, Variable& buffer, bool persistent = true);
+  Members& buffer(std::string_view name, Variable& x, BufferOptions options) {
+    return buffer(name, x, options.persistent);
+  }
   template <typename Part>
   requires(std::is_const_v<Part>&& detail::Part<Part>) Members& operator()(std::string_view,
                                                                            Part&) {

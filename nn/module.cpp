@@ -29,6 +29,7 @@ void check_name(std::string_view name) {
 struct Collector final : MemberVisitor {
   std::vector<NamedVariable> parameters, buffers;
   std::set<std::string> names;                // all names, including those of tied parameters
+  std::set<std::string> unsaved;              // names of buffers that are not persistent
   std::map<std::string, NamedVariable> tied;  // by a further name: the first name, and the variable
   std::string not_inferred;                   // the first module whose sizes are unknown
 
@@ -38,6 +39,16 @@ struct Collector final : MemberVisitor {
   }
   void on_parameter(const std::string& path, Variable& x) override { add(parameters, path, x); }
   void on_buffer(const std::string& path, Variable& x) override { add(buffers, path, x); }
+  void on_unsaved_buffer(const std::string& path, Variable& x) override {
+    unsaved.insert(path);
+    on_buffer(path, x);
+  }
+  /// Calls fn for the parameters and buffers that are saved.
+  void for_saved(const std::function<void(const NamedVariable&)>& fn) const {
+    for (const auto* list : {&parameters, &buffers})
+      for (const NamedVariable& named : *list)
+        if (!unsaved.contains(named.name)) fn(named);
+  }
 
   void add(std::vector<NamedVariable>& list, const std::string& path, const Variable& x) {
     if (!names.insert(path).second) fail<ArgumentError>("members: two are named \"", path, "\"");
@@ -140,8 +151,12 @@ Members& Members::operator()(std::string_view name, Variable& parameter) {
   return *this;
 }
 Members& Members::operator()(std::string_view name, Buffer& part) { return buffer(name, part); }
-Members& Members::buffer(std::string_view name, Variable& buffer) {
-  if (buffer.defined()) visitor_.on_buffer(child(name), buffer);
+Members& Members::buffer(std::string_view name, Variable& buffer, bool persistent) {
+  if (!buffer.defined()) return *this;
+  if (persistent)
+    visitor_.on_buffer(child(name), buffer);
+  else
+    visitor_.on_unsaved_buffer(child(name), buffer);
   return *this;
 }
 
@@ -315,8 +330,8 @@ void Module::to(DType dtype) const {
 TensorMap Module::state_dict() const {
   const Collector found = collect_inferred(*this);
   TensorMap state;
-  for (const auto* list : {&found.parameters, &found.buffers})
-    for (const NamedVariable& named : *list) state.emplace(named.name, named.variable.value());
+  found.for_saved(
+      [&](const NamedVariable& named) { state.emplace(named.name, named.variable.value()); });
   return state;
 }
 
@@ -325,29 +340,30 @@ LoadReport Module::load_state_dict(const TensorMap& state, bool strict) {
   LoadReport report;
   ClassicText wrong;
   std::vector<std::pair<Variable, Tensor>> changes;
-  for (const auto* list : {&found.parameters, &found.buffers})
-    for (const auto& [name, variable] : *list) {
-      const auto given = state.find(name);
-      if (given == state.end()) {
-        report.missing_keys.push_back(name);
-      } else if (given->second.shape() != variable.shape()) {
-        wrong << "\n  shape: " << name << " is " << variable.shape() << ", given "
-              << given->second.shape();
-      } else if (given->second.dtype() != variable.dtype() &&
-                 !(is_float(given->second.dtype()) && is_float(variable.dtype()))) {
-        wrong << "\n  dtype: " << name << " is " << variable.dtype() << ", given "
-              << given->second.dtype();
-      } else {
-        changes.emplace_back(variable, given->second);
-      }
+  found.for_saved([&](const NamedVariable& named) {
+    const auto& [name, variable] = named;
+    const auto given = state.find(name);
+    if (given == state.end()) {
+      report.missing_keys.push_back(name);
+    } else if (given->second.shape() != variable.shape()) {
+      wrong << "\n  shape: " << name << " is " << variable.shape() << ", given "
+            << given->second.shape();
+    } else if (given->second.dtype() != variable.dtype() &&
+               !(is_float(given->second.dtype()) && is_float(variable.dtype()))) {
+      wrong << "\n  dtype: " << name << " is " << variable.dtype() << ", given "
+            << given->second.dtype();
+    } else {
+      changes.emplace_back(variable, given->second);
     }
+  });
   for (const auto& [name, first] : found.tied)
     if (const auto given = state.find(name), other = state.find(first.name);
         given != state.end() && other != state.end() && !is_equal(given->second, other->second))
       wrong << "\n  tied: " << name << " and " << first.name
             << " are one parameter, given two values";
   for (const auto& entry : state)
-    if (!found.names.contains(entry.first)) report.unexpected_keys.push_back(entry.first);
+    if (!found.names.contains(entry.first) || found.unsaved.contains(entry.first))
+      report.unexpected_keys.push_back(entry.first);
   if (strict) wrong << report;
   if (const std::string text = wrong.str(); !text.empty())
     fail<ArgumentError>("load_state_dict: the names do not fit the model:", text);

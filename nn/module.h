@@ -100,6 +100,10 @@ class Module : public RefusedMethods {
   /// Calls forward of a module that takes one Variable and returns one. Throws ArgumentError for
   /// other modules.
   virtual Variable call(Variable x, Where where);
+  /// Calls a module whose type is not known here, such as net[0](x).
+  Variable operator()(Variable x, Where where = Where::current()) const {
+    return const_cast<Module*>(this)->call(std::move(x), where);
+  }
   /// Returns another handle to this module.
   virtual std::unique_ptr<Module> copy() const;
   /// Returns the bytes of the object, which contain the members that are not on the heap.

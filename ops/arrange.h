@@ -27,10 +27,22 @@ Variable dstack(VariableList inputs, Where where = Where::current());
 Variable column_stack(VariableList inputs, Where where = Where::current());
 /// Returns the matrices along the diagonal of a matrix of zeros.
 Variable block_diag(VariableList inputs, Where where = Where::current());
+template <std::derived_from<Variable>... V>
+requires(sizeof...(V) > 1) Variable block_diag(const V&... inputs) {
+  return block_diag({inputs...});
+}
 /// Returns all combinations of one element of each vector: [n m ..., vectors].
 Variable cartesian_prod(VariableList inputs, Where where = Where::current());
+template <std::derived_from<Variable>... V>
+requires(sizeof...(V) > 1) Variable cartesian_prod(const V&... inputs) {
+  return cartesian_prod({inputs...});
+}
 /// Returns the inputs expanded to their broadcast shape. The results are views.
 std::vector<Variable> broadcast_tensors(VariableList inputs, Where where = Where::current());
+template <std::derived_from<Variable>... V>
+requires(sizeof...(V) > 1) std::vector<Variable> broadcast_tensors(const V&... inputs) {
+  return broadcast_tensors({inputs...});
+}
 
 /// Moves dimensions to other places; the remaining dimensions keep their order. Returns a view.
 Variable movedim(const Variable& x, const Dims& source, const Dims& destination,

@@ -11,6 +11,15 @@
 
 namespace tapegrad {
 
+LossFn::LossFn(Variable (*loss)(const Variable&, const Variable&, Reduction, Where))
+    : function([loss](const Variable& output, const Variable& target) {
+        return loss(output, target, Reduction::kMean, Where());
+      }) {}
+LossFn::LossFn(Variable (*loss)(const Variable&, const Variable&, Reduction, double, Where))
+    : function([loss](const Variable& output, const Variable& target) {
+        return loss(output, target, Reduction::kMean, 1.0, Where());
+      }) {}
+
 EvalMode::EvalMode(nn::Module& model) : modes_(modes_of(model)) { model.eval(); }
 EvalMode::~EvalMode() { restore(modes_); }
 

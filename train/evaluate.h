@@ -14,13 +14,21 @@
 #include "core/base/by_name.h"
 #include "data/loader.h"
 #include "nn/module.h"
+#include "ops/loss.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 
 namespace tapegrad {
 
-/// Function that returns the mean loss of a batch, one element.
-using LossFn = std::function<Variable(const Variable& output, const Variable& target)>;
+/// Function that returns the mean loss of a batch, one element: a lambda, a layer such as
+/// nn::MSELoss(), or a function of ops/loss.h, called with its default options.
+struct LossFn : std::function<Variable(const Variable& output, const Variable& target)> {
+  using function::function;
+  /// Each constructor selects one overload of a function: the second that of smooth_l1_loss and
+  /// huber_loss, the first that of the other losses.
+  LossFn(Variable (*loss)(const Variable&, const Variable&, Reduction, Where));
+  LossFn(Variable (*loss)(const Variable&, const Variable&, Reduction, double, Where));
+};
 
 /// Result of a user's function for a batch of any fields (train/fit_items.h). Output and target are
 /// used for the accuracy and the metrics, which are not computed if the output is empty.
@@ -62,6 +70,9 @@ std::ostream& operator<<(std::ostream& out, const Evaluation& result);
 /// Runs one pass over the loader in evaluation mode without recording. Restores every module's
 /// mode, also after an exception.
 Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options = {});
+inline Evaluation evaluate(nn::Module& model, Loader&& data, EvaluateOptions options = {}) {
+  return evaluate(model, data, std::move(options));
+}
 
 /// Overload for tensors with equal sizes in dimension 0, from which the batches are read, as in
 /// Keras.

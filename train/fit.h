@@ -127,6 +127,11 @@ inline History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer,
   return fit(model, data, Optimizers{&optimizer}, std::move(options));
 }
 
+inline History fit(nn::Module& model, Loader&& data, optim::Optimizer& optimizer,
+                   FitOptions options = {}) {
+  return fit(model, data, optimizer, std::move(options));
+}
+
 /// Overload for tensors with equal sizes in dimension 0, from which the batches are read, as in
 /// Keras.
 ///

@@ -207,4 +207,72 @@ TEST(FirstGuessModules, DataAndFiles) {
   GUESS("[1, 1, 1]", one);
 }
 
+TEST(FirstGuessModules, BuffersThatAreNotSaved) {
+  struct Net : nn::Model<Net> {
+    nn::Linear fc{2, 1};
+    Variable mean = zeros({2}), mask = ones({2});
+    Variable forward(Variable x) { return fc((x - mean) * mask); }
+    void members(nn::Members& m) override {
+      m("fc", fc).buffer("mean", mean).buffer("mask", mask, {.persistent = false});
+    }
+  } net;
+  GUESS("3", net.state_dict().size());  // weight, bias and mean
+  EXPECT_FALSE(net.state_dict().contains("mask"));
+  net.to(f64);
+  GUESS("float64", net.mask.dtype());
+  TensorMap state = net.state_dict();
+  net.load_state_dict(state);
+  state["mask"] = zeros({2}, f64).value();
+  EXPECT_THROW(net.load_state_dict(state), Error);
+  GUESS("[1, 1]", net.mask);
+}
+
+TEST(FirstGuessModules, LayersByNumber) {
+  nn::Sequential net(nn::Linear(2, 3), nn::ReLU(), nn::Linear(3, 1));
+  const Variable x = ones({4, 2});
+  EXPECT_TRUE(net[2](net[1](net[0](x))).equal(net(x)));
+}
+
+TEST(FirstGuessData, BatchSamplers) {
+  const TensorDataset dataset(arange(7), arange(7));
+  std::vector<std::string> batches;
+  for (auto& [x, y] :
+       DataLoader(dataset, {.batch_sampler = BatchSampler(SequentialSampler(dataset), 3, false)}))
+    batches.push_back(guesses::text(x));
+  ASSERT_EQ(batches.size(), 3U);
+  GUESS("[0, 1, 2]", batches[0]);
+  GUESS("[6]", batches[2]);
+  GUESS(
+      "2",
+      DataLoader(dataset, {.batch_sampler = BatchSampler(RandomSampler(dataset), 3, true)}).size());
+  EXPECT_THROW(DataLoader(dataset, {.batch_size = 2,
+                                    .batch_sampler = BatchSampler(RandomSampler(dataset), 3)}),
+               ArgumentError);
+  const auto [x, y] = next(iter(DataLoader(dataset, 4)));
+  GUESS("[0, 1, 2, 3]", x);
+}
+
+TEST(FirstGuessData, TemporaryLoaders) {
+  manual_seed(1);
+  nn::Linear net(1, 1);
+  optim::SGD sgd(net, 0.1);
+  const Variable x = linspace(-1, 1, 8).view(8, 1);
+  const TensorDataset dataset(x, x * 2);
+  const FitOptions quiet{.epochs = 20, .verbose = 0, .loss = mse_loss};
+  fit(net, DataLoader(dataset, {.batch_size = 4}), sgd, quiet);
+  EXPECT_LT(evaluate(net, DataLoader(dataset, {.batch_size = 4}), {.loss = mse_loss}).loss, 0.1);
+  // Functions are losses by their names, although they have overloads.
+  const Variable y = net(x), t = x * 2;
+  for (const auto& [by_name, expected] : std::vector<std::pair<LossFn, Variable>>{
+           {l1_loss, l1_loss(y, t)},
+           {huber_loss, huber_loss(y, t)},
+           {smooth_l1_loss, smooth_l1_loss(y, t)},
+           {cross_entropy, cross_entropy(y, t)},
+           {binary_cross_entropy_with_logits, binary_cross_entropy_with_logits(y, t)},
+           {nn::MSELoss(), mse_loss(y, t)}})
+    EXPECT_TRUE(by_name(y, t).equal(expected));
+  const LossFn entropy = binary_cross_entropy;
+  EXPECT_TRUE(entropy(sigmoid(y), t).equal(binary_cross_entropy(sigmoid(y), t)));
+}
+
 }  // namespace

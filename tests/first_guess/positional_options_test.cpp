@@ -227,4 +227,13 @@ TEST(PositionalOptions, SavedTensorsTakenApart) {
   GUESS("[2.]", Tensor::full({1}, 2.0, f32));
 }
 
+TEST(FirstGuessPositions, NormsPoolsAndLists) {
+  GUESS("[2, 4]", nn::LayerNorm({4}, 1e-6, false)(ones({2, 4})).sizes());
+  GUESS("0", nn::LayerNorm(4, 1e-6, false).parameters().size());
+  GUESS("1", nn::LayerNorm(4, 1e-6, true, false).parameters().size());
+  GUESS("[[1, 0],[0, 2]]", block_diag(tensor({{1.0}}), tensor({{2.0}})));
+  GUESS("[[1, 3],[2, 3]]", cartesian_prod(tensor({1, 2}), tensor({3})));
+  GUESS("[2, 2]", broadcast_tensors(ones({2, 1}), ones({2}))[0].sizes());
+}
+
 }  // namespace
