@@ -84,15 +84,15 @@ inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
   return grad(std::span<const Variable>(ys.begin(), ys.size()),
               std::span<const Variable>(xs.begin(), xs.size()), {}, options, where);
 }
-/// libtorch's order of arguments.
-inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
-                                  std::initializer_list<Variable> xs,
-                                  std::initializer_list<Variable> seeds,
-                                  std::optional<bool> retain_graph = {}, bool create_graph = false,
-                                  bool allow_unused = false) {
+/// libtorch's order of arguments. A template, so that g++ takes {.grad_outputs = {seed}} for
+/// GradOptions.
+template <std::derived_from<Variable> Seed>
+std::vector<Variable> grad(std::initializer_list<Variable> ys, std::initializer_list<Variable> xs,
+                           std::initializer_list<Seed> seeds, std::optional<bool> retain_graph = {},
+                           bool create_graph = false, bool allow_unused = false) {
   return grad(std::span<const Variable>(ys.begin(), ys.size()),
               std::span<const Variable>(xs.begin(), xs.size()),
-              std::span<const Variable>(seeds.begin(), seeds.size()),
+              std::vector<Variable>(seeds.begin(), seeds.end()),
               {.retain_graph = retain_graph.value_or(create_graph),
                .create_graph = create_graph,
                .allow_unused = allow_unused});

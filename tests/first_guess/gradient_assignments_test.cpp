@@ -460,4 +460,13 @@ TEST(GradientAssignments, TheLossOfOneOutputIsNamed) {
             0);
 }
 
+TEST(FirstGuessGradients, SeedsByNameInLists) {
+  Variable x = tensor({1.0, 2.0}, {.requires_grad = true});
+  const Variable y = x * x, seed = tensor({1.0, 10.0});
+  GUESS("[2, 40]", grad({y}, {x}, {.grad_outputs = {seed}, .retain_graph = true}));
+  GUESS("[2, 40]", grad({y}, {x}, {.grad_outputs = seed, .retain_graph = true}));
+  GUESS("[2, 40]", torch::autograd::grad({y}, {x}, {seed}, /*retain_graph=*/true));
+  GUESS("[4, 80]", grad({y, y}, {x}, {seed, seed}));
+}
+
 }  // namespace
