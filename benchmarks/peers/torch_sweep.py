@@ -44,6 +44,7 @@ import torch
 
 import harness
 import rows
+import torch_sweep_layers
 import torch_sweep_rows
 
 warnings.filterwarnings("ignore")
@@ -225,7 +226,7 @@ def selected(pattern, wanted):
         if re.search(pattern, row.op) and pattern_of(row) not in seen:
             seen.add(pattern_of(row))
             yield from (make() for make in cases_of(row, wanted))
-    for row in torch_sweep_rows.ROWS:
+    for row in torch_sweep_rows.ROWS + torch_sweep_layers.ROWS:
         if row.size in wanted and re.search(pattern, row.op):
             yield Case(row, row.size)
 
