@@ -11,6 +11,7 @@
 // scikit-learn's; a quotient 0 / 0 counts as 0.
 #pragma once
 
+#include "core/base/choice.h"
 #include "train/metrics.h"
 
 namespace tapegrad {
@@ -60,7 +61,11 @@ class ConfusionMatrix : public Metric {
 
 /// How the values of the classes are combined: kMacro takes their mean, kMicro computes one value
 /// from the sums of the counts of all classes, kBinary takes the value of class 1 of two.
-enum class Average { kMacro, kMicro, kBinary };
+enum class Average { kMacro, kMicro, kBinary };  // or "macro", "micro", "binary"
+constexpr auto choice_names(Average) {
+  return std::to_array<ChoiceName<Average>>(
+      {{"macro", Average::kMacro}, {"micro", Average::kMicro}, {"binary", Average::kBinary}});
+}
 
 /// Base of Precision, Recall and F1.
 class ClassScore : public ConfusionMatrix {
@@ -91,7 +96,7 @@ class ClassScore : public ConfusionMatrix {
 /// right / (right + wrong).
 class Precision final : public ClassScore {
  public:
-  explicit Precision(int64_t classes, Average average = Average::kMacro)
+  explicit Precision(int64_t classes, Choice<Average> average = Average::kMacro)
       : ClassScore("precision", classes, average) {}
 
  private:
@@ -100,7 +105,7 @@ class Precision final : public ClassScore {
 /// right / (right + missed).
 class Recall final : public ClassScore {
  public:
-  explicit Recall(int64_t classes, Average average = Average::kMacro)
+  explicit Recall(int64_t classes, Choice<Average> average = Average::kMacro)
       : ClassScore("recall", classes, average) {}
 
  private:
@@ -109,7 +114,7 @@ class Recall final : public ClassScore {
 /// Harmonic mean of precision and recall.
 class F1 final : public ClassScore {
  public:
-  explicit F1(int64_t classes, Average average = Average::kMacro)
+  explicit F1(int64_t classes, Choice<Average> average = Average::kMacro)
       : ClassScore("f1", classes, average) {}
 
  private:

@@ -6,6 +6,7 @@
 #include "core/base/internal/classic_text.h"
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"
+#include "nn/loss.h"
 #include "ops/rearrange.h"
 #include "train/internal/pass.h"
 
@@ -14,11 +15,17 @@ namespace tapegrad {
 LossFn::LossFn(Variable (*loss)(const Variable&, const Variable&, Reduction, Where))
     : function([loss](const Variable& output, const Variable& target) {
         return loss(output, target, Reduction::kMean, Where());
-      }) {}
+      }),
+      is_function_of_logits_(loss ==
+                             static_cast<decltype(loss)>(binary_cross_entropy_with_logits)) {}
 LossFn::LossFn(Variable (*loss)(const Variable&, const Variable&, Reduction, double, Where))
     : function([loss](const Variable& output, const Variable& target) {
         return loss(output, target, Reduction::kMean, 1.0, Where());
       }) {}
+
+bool LossFn::takes_logits() const {
+  return is_function_of_logits_ || target<nn::BCEWithLogitsLoss>() != nullptr;
+}
 
 EvalMode::EvalMode(nn::Module& model) : modes_(modes_of(model)) { model.eval(); }
 EvalMode::~EvalMode() { restore(modes_); }
@@ -29,7 +36,7 @@ Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
   const EvalMode mode(model);
   const Progress clock(data.size(), {.style = ProgressStyle::kNone});
   Evaluation result;
-  PassSums sums(options.accuracy, options.metrics);
+  PassSums sums(options.accuracy, loss_fn, options.metrics);
   require_batch_fn("evaluate", data, options.batch);
   for (auto at = data.begin(); at != data.end(); ++at) {
     move_to(options.device, *at);
@@ -43,7 +50,7 @@ Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
     result.count += made->output.defined() ? made->output.size(0) : at->data.size(0);
     if (!options.accuracy || !made->output.defined()) continue;
     for (auto [classes, into] : {std::pair(target_classes(made->target), &result.labels),
-                                 std::pair(predicted_classes(made->output), &result.predictions)}) {
+                                 std::pair(sums.predicted(made->output), &result.predictions)}) {
       const std::vector<int64_t> ids = classes.to_vector<int64_t>();
       into->insert(into->end(), ids.begin(), ids.end());
     }

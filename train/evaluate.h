@@ -28,6 +28,12 @@ struct LossFn : std::function<Variable(const Variable& output, const Variable& t
   /// huber_loss, the first that of the other losses.
   LossFn(Variable (*loss)(const Variable&, const Variable&, Reduction, Where));
   LossFn(Variable (*loss)(const Variable&, const Variable&, Reduction, double, Where));
+  /// Returns whether the loss is binary_cross_entropy_with_logits or nn::BCEWithLogitsLoss, so that
+  /// an output above 0 predicts the class 1.
+  bool takes_logits() const;
+
+ private:
+  bool is_function_of_logits_ = false;
 };
 
 /// Result of a user's function for a batch of any fields (train/fit_items.h). Output and target are

@@ -1,6 +1,7 @@
 #include "train/fit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 
 #include "absl/cleanup/cleanup.h"
@@ -54,7 +55,7 @@ class Fit {
         sharded_(sharded),
         loss_fn_(or_cross_entropy(options_.loss)),
         scaler_(scaler_options()),
-        sums_(options_.accuracy, options_.metrics),
+        sums_(options_.accuracy, loss_fn_, options_.metrics),
         run_{model, data, optimizers_, options_.average, history_, options_.epochs},
         step_([this](const Variable& x, const Variable& target) { return compute(x, target); },
               /*inputs=*/{}, {.enabled = options_.graph && can_be_graphed()}),
@@ -347,7 +348,8 @@ class Fit {
     if (where.type == DeviceType::kCuda) reads.emplace(cuda::Stream::create(where));
     note_load(progress, shown_->examples);
     NamedValues values{{"loss", shown_->sums.loss()}};
-    if (options_.accuracy) values.emplace_back("accuracy", shown_->sums.accuracy());
+    if (const double accuracy = shown_->sums.accuracy(); !std::isnan(accuracy))
+      values.emplace_back("accuracy", accuracy);
     if (!reads)
       for (const auto& [name, value] : sums_.metrics()) values.emplace_back(name, value);
     progress.update(shown_->batch, values);

@@ -60,9 +60,9 @@ struct ValidationData {
 struct FitOptions {
   int64_t epochs = 1;                   // of the whole run, including those before a resume
   int64_t batch_size = 32;              // for fit() with tensors
+  LossFn loss = {};                     // default: cross_entropy
   int verbose = 1;                      // 0: no progress
   bool shuffle = true;                  // for fit() with tensors
-  LossFn loss = {};                     // default: cross_entropy
   Loader* validation = nullptr;         // evaluated after every epoch
   ValidationData validation_data = {};  // alternatively, tensors: `.validation_data = {x, y}`
   double validation_split = 0;          // alternatively, share of the tensors of fit() at the end

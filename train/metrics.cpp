@@ -104,19 +104,26 @@ void Metric::load_state_dict(const TensorMap& state) {
   for (const auto& [name, tensor] : state) totals_[name] = {Variable(tensor.clone())};
 }
 
-Variable predicted_classes(const Variable& output) {
+namespace {
+
+/// Returns the classes of a target, or of an output if `is_output`.
+Variable classes_of(const Variable& x, bool is_output) {
   const NoGrad no_grad;
-  if (output.rank() == 1 && !is_float(output.dtype())) return output.detach().to(i64);
-  if (output.rank() == 2 && output.size(1) > 1) return argmax(output.detach(), 1);
-  if (output.rank() == 1 || (output.rank() == 2 && output.size(1) == 1))
-    return (reshape(output.detach(), {output.size(0)}) > 0.5).to(i64);
-  fail<ShapeError>("predicted_classes: an output [N, C], [N] or [N, 1] expected: ", output.shape());
+  if (x.rank() == 1 && !is_float(x.dtype())) return x.detach().to(i64);
+  if (x.rank() == 2 && x.size(1) > 1) return argmax(x.detach(), 1);
+  if (x.rank() != 1 && (x.rank() != 2 || x.size(1) != 1))
+    fail<ShapeError>("predicted_classes: an output [N, C], [N] or [N, 1] expected: ", x.shape());
+  const Variable values = reshape(x.detach(), {x.size(0)});
+  if (!is_output) return (values > 0.5).to(i64);
+  const Variable are_logits = any(logical_or(values<0.0, values> 1.0));
+  return (values > where(are_logits, 0.0, 0.5)).to(i64);
 }
 
-Variable target_classes(const Variable& target) {
-  const NoGrad no_grad;
-  return predicted_classes(target);
-}
+}  // namespace
+
+Variable predicted_classes(const Variable& output) { return classes_of(output, true); }
+
+Variable target_classes(const Variable& target) { return classes_of(target, false); }
 
 Variable count_correct(const Variable& output, const Variable& target) {
   const NoGrad no_grad;

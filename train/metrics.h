@@ -81,7 +81,8 @@ class Metric {
 };
 
 /// Returns the class with the largest output, [N] int64, for an output [N, C]; for floats [N] or
-/// [N, 1], whether the output is above 0.5. Integers [N] are the classes.
+/// [N, 1], whether the output is above 0.5, or above 0 if one of them is outside of [0, 1], since
+/// they are logits then. Integers [N] are the classes.
 Variable predicted_classes(const Variable& output);
 /// Returns class ids [N] int64 of a target: ids [N], or one-hot rows or probabilities [N, C].
 Variable target_classes(const Variable& target);

@@ -118,5 +118,33 @@ TEST(Metrics, S310_PredictionsAsPrinted) {
   EXPECT_THROW(print_predictions("x", {1}, {1, 2}, out), ShapeError);
 }
 
+TEST(Evaluate, AccuracyFollowsTheLossAndTheTargets) {
+  nn::Linear net(1, 1);
+  const NoGrad no_grad;
+  net.weight.fill_(1), net.bias.fill_(0);
+  const Variable x = tensor({{-1.4}, {0.2}, {0.4}, {-0.1}}),
+                 y = tensor({{0.0}, {1.0}, {1.0}, {1.0}});
+  // Logits, of which 0 is the limit, by a layer and by a function.
+  EXPECT_EQ(evaluate(net, x, y, {.loss = nn::BCEWithLogitsLoss()}).accuracy, 0.75);
+  const Evaluation logits = evaluate(net, x, y, {.loss = binary_cross_entropy_with_logits});
+  EXPECT_EQ(logits.accuracy, 0.75);
+  EXPECT_EQ(logits.predictions, (std::vector<int64_t>{0, 1, 1, 0}));
+  // Of an unknown loss, values outside of [0, 1] are logits.
+  const LossFn unknown = [](const Variable& a, const Variable& b) { return mse_loss(a, b); };
+  EXPECT_EQ(evaluate(net, x, y, {.loss = unknown}).accuracy, 0.75);
+  EXPECT_EQ(evaluate(net, x.clamp(0, 1), y, {.loss = unknown}).accuracy, 0.25);
+  // Several labels for an example, each of which counts.
+  nn::Identity same;
+  EXPECT_EQ(evaluate(same, tensor({{-1.0, 2.0}, {3.0, 4.0}}), tensor({{0.0, 1.0}, {0.0, 1.0}}),
+                     {.loss = nn::BCEWithLogitsLoss()})
+                .accuracy,
+            0.75);
+  // Targets that are not classes have no accuracy.
+  EXPECT_TRUE(std::isnan(evaluate(net, x, x * 2, {.loss = mse_loss}).accuracy));
+  EXPECT_TRUE(
+      std::isnan(evaluate(same, ones({2, 3}), randn({2, 3}) + 1.0, {.loss = mse_loss}).accuracy));
+  EXPECT_EQ(evaluate(same, eye(3), eye(3), {.loss = mse_loss}).accuracy, 1);
+}
+
 }  // namespace
 }  // namespace tapegrad

@@ -1,8 +1,13 @@
 #include "train/internal/pass.h"
 
+#include "core/tape/recording.h"
 #include "io/safetensors.h"
 #include "ops/binary.h"
+#include "ops/create.h"
 #include "ops/loss.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
 
 namespace tapegrad {
 
@@ -60,9 +65,30 @@ void restore(const Modes& modes) {
   for (const auto& [module, training] : modes) module->train(training);
 }
 
-PassSums::PassSums(bool accuracy, std::vector<Metric*> metrics)
-    : counts_(accuracy), metrics_(std::move(metrics)) {
+PassSums::PassSums(bool accuracy, const LossFn& loss, std::vector<Metric*> metrics)
+    : counts_(accuracy), takes_logits_(loss.takes_logits()), metrics_(std::move(metrics)) {
   reset();
+}
+
+Variable PassSums::predicted(const Variable& output) const {
+  const bool is_one = output.rank() == 1 || (output.rank() == 2 && output.size(1) == 1);
+  return takes_logits_ && is_one ? reshape(output > 0.0, {output.size(0)}).to(i64)
+                                 : predicted_classes(output);
+}
+
+Variable PassSums::share_correct(const Variable& output, const Variable& target) const {
+  const NoGrad no_grad;
+  const auto if_all = [](const Variable& valid, const Variable& share) {
+    return where(all(valid), share.to(f64), scalar(kNaN, {.dtype = f64, .device = share.device()}));
+  };
+  const auto is_class = [](const Variable& x) { return logical_or(x == 0.0, x == 1.0); };
+  if (takes_logits_ && output.shape() == target.shape())
+    return if_all(is_class(target), mean((output > 0.0) == (target > 0.5), f64));
+  const Variable share = count_correct(output, target).to(f64) / double(output.size(0));
+  if (!is_float(target.dtype())) return share;
+  if (target.rank() == 2 && target.size(1) > 1)
+    return if_all(logical_and(target >= 0.0, abs(sum(target, {1}, true) - 1.0) < 1e-3), share);
+  return if_all(is_class(target), share);
 }
 
 void PassSums::add(const BatchResult& batch, int64_t count) {
@@ -70,7 +96,7 @@ void PassSums::add(const BatchResult& batch, int64_t count) {
   const auto n = double(output.defined() ? output.size(0) : count);
   loss_.add(loss, n);
   if (!output.defined()) return;
-  if (counts_) accuracy_.add(count_correct(output, target).to(f64) / n, n);
+  if (counts_) accuracy_.add(share_correct(output, target), n);
   for (Metric* metric : metrics_) metric->add(output, target);
 }
 

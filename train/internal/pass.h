@@ -31,14 +31,16 @@ void restore(const Modes& modes);
 /// Running means of loss and accuracy, and metrics, over one pass.
 class PassSums {
  public:
-  PassSums(bool accuracy, std::vector<Metric*> metrics);
+  PassSums(bool accuracy, const LossFn& loss, std::vector<Metric*> metrics);
 
   /// Adds a batch of n examples; n is the number of outputs if there are outputs. The loss is the
   /// mean over these.
   void add(const BatchResult& batch, int64_t n);
   void reset();
   double loss() const { return loss_.value(); }
-  double accuracy() const { return accuracy_.value(); }  // NaN if not computed
+  double accuracy() const { return accuracy_.value(); }  // NaN if the targets are not classes
+  /// Returns the predicted classes of outputs of the model.
+  Variable predicted(const Variable& output) const;
   /// Returns the metrics' values, with the prefix before each name.
   NamedValues metrics(const std::string& prefix = "") const;
 
@@ -46,7 +48,12 @@ class PassSums {
   void load_state_dict(const TensorMap& state);
 
  private:
-  bool counts_;
+  /// Returns the share of correct predictions, one float64 element: NaN if the targets are not
+  /// classes. Classes are integers, or 0 and 1 for a single output, or rows of probabilities. If
+  /// the loss takes logits, each element of a target is a class, 0 or 1.
+  Variable share_correct(const Variable& output, const Variable& target) const;
+
+  bool counts_, takes_logits_;
   std::vector<Metric*> metrics_;
   RunningMean loss_, accuracy_;
 };
