@@ -10,6 +10,7 @@
 #include "nn/internal/distribution_parts.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
+#include "ops/arrange.h"
 #include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
@@ -120,10 +121,12 @@ Variable Distribution::rsample(const Shape&, RandomGenerator&) const {
                       ": rsample: no gradient flows through a sample; use sample() and log_prob()");
 }
 
-Normal::Normal(const Parameter& loc, const Parameter& scale)
-    : Distribution("Normal"), loc(loc), scale(scale) {
-  const ErrorLine line(scale.where());
-  require(kind(), "scale > 0", gt(this->scale, 0.0));
+Normal::Normal(const Parameter& mean, const Parameter& deviation) : Distribution("Normal") {
+  const ErrorLine line(deviation.where());
+  const std::vector<Variable> both = broadcast_tensors({mean, deviation});
+  loc = both[0];
+  scale = both[1];
+  require(kind(), "scale > 0", gt(scale, 0.0));
 }
 Variable Normal::log_prob(const Variable& value) const {
   const Variable distance = value - loc;
@@ -200,9 +203,11 @@ Categorical::Categorical(const Odds& odds) : Distribution("Categorical") {
   if (given.rank() == 0) fail<ShapeError>("Categorical: no dimension of classes");
   if (odds.probs.defined()) {
     require("Categorical", "probs >= 0", ge(given, 0.0));
+    require("Categorical", "a sum of probs > 0", gt(sum(given, {-1}), 0.0));
     probs = given / sum(given, {-1}, true);
     logits = log(clamp_probs(probs));
   } else {
+    require("Categorical", "logits that are not NaN", eq(given, given));
     logits = given - logsumexp(given, {-1}, true);
     probs = softmax(logits, -1);
   }

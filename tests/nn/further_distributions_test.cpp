@@ -282,5 +282,15 @@ TEST(FurtherDistributions, NegativeBinomial) {
   EXPECT_TRUE(Bernoulli({.probs = 0.25}).mean().equal(scalar(0.25)));
 }
 
+TEST(FurtherDistributions, ParametersBroadcastAndAreChecked) {
+  const Normal normal(t({1, 2}), 0.5);
+  EXPECT_EQ(normal.variance().shape(), Shape({2}));
+  EXPECT_EQ(Normal(0.0, t({1, 2})).mean().shape(), Shape({2}));
+  EXPECT_THROW(Normal(ones({4}), ones({3})), ShapeError);
+  EXPECT_THROW(Categorical({.logits = ones({2, 3}) * kNan}), ArgumentError);
+  EXPECT_THROW(Categorical({.probs = zeros({3})}), ArgumentError);
+  EXPECT_NO_THROW(Categorical({.logits = t({-kInf, 0})}));
+}
+
 }  // namespace
 }  // namespace tapegrad::distributions
