@@ -68,7 +68,7 @@ struct Adam {
         rest1(1 - s.beta1),
         beta2(s.beta2),
         rest2(1 - s.beta2),
-        eps(s.eps),
+        eps(s.eps_of_sum ? s.eps / std::sqrt(1 - power(s.beta2, t)) : s.eps),
         keep(s.decoupled ? 1 - s.lr * s.weight_decay : 1),
         decay(s.decoupled ? 0 : s.weight_decay),
         rate(s.lr / (1 - power(s.beta1, t))),

@@ -111,10 +111,11 @@ struct SgdStep {
 /// Adam (Kingma and Ba 2014). m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; p -= lr /
 /// correction1 m / (sqrt(v / correction2) + eps), where correction = 1 - beta^t. AMSGrad (if vmax
 /// is given) uses vmax = max(vmax, v) in place of v. weight_decay is added to g, or, if decoupled
-/// (AdamW), p *= 1 - lr weight_decay.
+/// (AdamW), p *= 1 - lr weight_decay. If eps_of_sum (SparseAdam), eps is added to sqrt(v) before
+/// the correction: (sqrt(v) + eps) / sqrt(correction2) is the divisor.
 struct AdamStep {
   double lr, beta1, beta2, eps, weight_decay;
-  bool decoupled;
+  bool decoupled, eps_of_sum;
 };
 
 /// Adagrad (Duchi et al. 2011). g += weight_decay p; s += g^2; p -= r g / (sqrt(s) + eps), where r

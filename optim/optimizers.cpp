@@ -114,13 +114,16 @@ void Adam::update(const Group& group, const ParamUpdates& params, const StepGuar
                       .beta2 = options.betas.second,
                       .eps = options.eps,
                       .weight_decay = group.weight_decay,
-                      .decoupled = decoupled_},
+                      .decoupled = decoupled_,
+                      .eps_of_sum = eps_of_sum_},
                      guard);
 }
 
 SparseAdam::SparseAdam(Params params, SparseAdamOptions o)
     : Adam("SparseAdam", std::move(params), {.lr = o.lr, .betas = o.betas, .eps = o.eps},
-           /*decoupled=*/false) {}
+           /*decoupled=*/false) {
+  eps_of_sum_ = true;
+}
 bool SparseAdam::updates_rows(const Group& group) const { return group.weight_decay == 0; }
 
 Adagrad::Adagrad(Params params, AdagradOptions options)

@@ -97,6 +97,8 @@ class Adam : public Optimizer {
  protected:
   Adam(std::string_view kind, Params params, AdamOptions options, bool decoupled);
 
+  bool eps_of_sum_ = false;  // see AdamStep in ops/update.h
+
  private:
   AdamOptions options_of(const Group& group) const;
   void check_group(const Group& group) const override;
@@ -134,7 +136,9 @@ struct SparseAdamOptions {
   double eps = 1e-8;
 };
 /// Adam that updates only the rows, and their state, of a gradient kept as rows; the moments of
-/// other rows do not decay. Parameters with dense gradients are updated as by Adam.
+/// other rows do not decay. As in PyTorch, eps is added to the square root before its bias is
+/// corrected, so steps of tiny gradients are smaller than Adam's. Parameters with dense gradients
+/// are updated by the same formula.
 class SparseAdam final : public Adam {
  public:
   explicit SparseAdam(Params params, SparseAdamOptions options = {});
@@ -159,6 +163,8 @@ class Adagrad final : public Optimizer {
   explicit Adagrad(Params params, AdagradOptions options = {});
   Adagrad(Params params, Rate auto lr)
       : Adagrad(std::move(params), AdagradOptions{.lr = double(lr)}) {}
+  Adagrad(Params params, Rate auto lr, double lr_decay)
+      : Adagrad(std::move(params), AdagradOptions{.lr = double(lr), .lr_decay = lr_decay}) {}
 
  private:
   AdagradOptions options_of(const Group& group) const;

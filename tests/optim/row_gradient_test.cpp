@@ -216,13 +216,32 @@ TEST(SparseAdam, LeavesOtherRowsAlone) {
     EXPECT_EQ(after[i] != before[i], i / 3 == 3 || i / 3 == 5) << i;
 }
 
+// PyTorch 2.15: torch.optim.SparseAdam([w], lr=1.0), gradient 1e-7 of row 0, in float64. eps is as
+// large as the square root of the second moment, to which it is added before the correction.
+TEST(SparseAdam, TinyGradientsMeetEps) {
+  nn::Embedding table({.num_embeddings = 2, .embedding_dim = 1, .sparse = true});
+  table.to(f64);
+  {
+    const NoGrad off;
+    table.weight.zero_();
+  }
+  optim::SparseAdam adam(table, 1.0);
+  for (const double expected : {-0.24025307335204218, -0.5492166755544687}) {
+    adam.zero_grad();
+    (sum(table(ids({0}))) * 1e-7).backward();
+    adam.step();
+    EXPECT_NEAR(table.weight[0].item(), expected, 1e-12);
+  }
+}
+
 TEST(SparseAdam, UpdatesDenseParametersAsAdam) {
   manual_seed(4);
   nn::Linear left({.in_features = 3, .out_features = 2});
   const nn::Linear right = left.clone();
   const Variable x = randn({4, 3});
-  optim::SparseAdam sparse(left, 0.1);
-  optim::Adam adam(right, 0.1);
+  // With eps, which the two add in different places, the results would differ.
+  optim::SparseAdam sparse(left, {.lr = 0.1, .eps = 0});
+  optim::Adam adam(right, {.lr = 0.1, .eps = 0});
   for (int step = 0; step < 3; ++step) {
     sum(square(left(x))).backward();
     sum(square(right(x))).backward();
