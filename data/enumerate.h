@@ -1,4 +1,4 @@
-// Python's enumerate() and len().
+// Python's enumerate(), zip() and len().
 //
 //   for (auto [i, batch] : enumerate(loader)) {
 //     auto& [x, y] = batch;
@@ -11,6 +11,7 @@
 #include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/tape/variable.h"
 
@@ -69,6 +70,15 @@ template <typename Range>
 requires requires(std::remove_reference_t<Range>& range) { std::begin(range), std::end(range); }
 Enumerate<Range> enumerate(Range&& range, int64_t start = 0) {
   return {std::forward<Range>(range), start};
+}
+
+/// Returns the pairs of equally placed elements of two lists, up to the end of the shorter list:
+/// `for (auto [p, q] : zip(net.parameters(), target.parameters())) q.copy_(p);`.
+template <typename A, typename B>
+std::vector<std::pair<A, B>> zip(const std::vector<A>& a, const std::vector<B>& b) {
+  std::vector<std::pair<A, B>> pairs;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) pairs.emplace_back(a[i], b[i]);
+  return pairs;
 }
 
 /// Returns the number of batches of a loader, of examples of a data set, of layers of a Sequential,

@@ -66,6 +66,10 @@ SafetensorsHeader read_header(InputFile& file) {
     fail<FormatError>(file.path(), ": ", file.size(), " bytes are too few for a safetensors file");
   uint64_t length;
   file.read(&length, 8);
+  if ((length & 0xffffffff) == 0x04034b50)  // "PK": a zip archive
+    fail<FormatError>(file.path(),
+                      ": a zip archive, as torch.save() writes; write the file with "
+                      "safetensors.torch.save_file(model.state_dict(), path)");
   if (length > uint64_t(file.size() - 8))
     fail<FormatError>(file.path(), ": the header claims ", length, " bytes, the file has ",
                       file.size() - 8, " more");

@@ -145,7 +145,8 @@ AttentionOutput MultiheadAttention::forward(const Variable& query, const Variabl
   options.is_causal = masks.is_causal && !options.attn_mask.defined();
   const Variable y = scaled_dot_product_attention(q, k, in_heads(value, v_proj_weight, 2), options);
   const Variable joined = permute(y, options_.batch_first ? Dims{0, 2, 1, 3} : Dims{2, 0, 1, 3});
-  return {out_proj(reshape(joined, query.shape())), q, k, std::move(options)};
+  return {out_proj(reshape(joined, query.shape())), q, k, std::move(options),
+          masks.average_attn_weights};
 }
 
 AttentionOutput MultiheadAttention::forward(const Variable& query, const Variable& key,
@@ -243,6 +244,7 @@ AttentionOutput MultiheadAttention::operator()(const Variable& query, const Vari
   return Model::operator()(query, key, value, masks);
 }
 
+template <typename>
 Variable TransformerEncoderLayer::operator()(const Variable& x, const AttentionMasks& masks,
                                              Where where) const {
   return Model::operator()(x, masks, where);
@@ -253,6 +255,7 @@ Variable TransformerEncoderLayer::operator()(const Variable& x, const EncoderMas
   return Model::operator()(x, AttentionMasks(masks), where);
 }
 
+template <typename>
 Variable TransformerEncoder::operator()(const Variable& x, const AttentionMasks& masks,
                                         Where where) const {
   return Model::operator()(x, masks, where);
@@ -262,5 +265,10 @@ Variable TransformerEncoder::operator()(const Variable& x, const EncoderMasks& m
                                         Where where) const {
   return Model::operator()(x, AttentionMasks(masks), where);
 }
+
+template Variable TransformerEncoderLayer::operator()<void>(const Variable&, const AttentionMasks&,
+                                                            Where) const;
+template Variable TransformerEncoder::operator()<void>(const Variable&, const AttentionMasks&,
+                                                       Where) const;
 
 }  // namespace tapegrad::nn

@@ -27,18 +27,20 @@ struct MultiheadAttentionOptions {
 struct AttentionMasks {
   Variable attn_mask = {};  // [batch * heads, queries, keys], or broadcasts to [batch, heads,
                             // queries, keys]
-  Variable key_padding_mask = {};  // [batch, keys], bool or float; unbatched: [keys]
-  bool is_causal = false;          // query i sees keys 0 ... i
-  bool need_weights = true;        // no effect: weights are computed on request
+  Variable key_padding_mask = {};    // [batch, keys], bool or float; unbatched: [keys]
+  bool is_causal = false;            // query i sees keys 0 ... i
+  bool need_weights = true;          // no effect: weights are computed on request
+  bool average_attn_weights = true;  // average of `auto [y, weights] = attention(q, k, v, masks)`
 };
 
 /// Masks under the names of PyTorch's encoders: encoder(x, {.src_key_padding_mask = ids == 0}).
 struct EncoderMasks {
   Variable mask = {}, src_mask = {};
   Variable src_key_padding_mask = {};
+  bool is_causal = false;  // position i sees positions 0 ... i
 
   operator AttentionMasks() const {
-    return {mask.defined() ? mask : src_mask, src_key_padding_mask};
+    return {mask.defined() ? mask : src_mask, src_key_padding_mask, is_causal};
   }
 };
 
@@ -48,19 +50,23 @@ struct EncoderMasks {
 ///   auto [y, weights] = attention(x, x, x);
 class AttentionOutput : public Variable {
  public:
-  AttentionOutput(Variable y, Variable query, Variable key, AttentionOptions options)
+  AttentionOutput(Variable y, Variable query, Variable key, AttentionOptions options,
+                  bool average = true)
       : Variable(std::move(y)),
         query_(std::move(query)),
         key_(std::move(key)),
-        options_(std::move(options)) {}
+        options_(std::move(options)),
+        average_(average) {}
 
   /// Returns the attention weights before dropout, averaged over the heads: [batch, queries, keys];
   /// if not `average`, [batch, heads, queries, keys]. Unbatched results lack the first dimension.
-  Variable weights(bool average = true) const;
+  Variable weights(bool average) const;
+  Variable weights() const { return weights(average_); }
 
  private:
   Variable query_, key_;  // [batch, heads, length, features of a head]
   AttentionOptions options_;
+  bool average_;
 };
 template <size_t I>
 requires(I < 2) Variable get(const AttentionOutput& y) {
@@ -160,7 +166,9 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
     return forward(x, AttentionMasks{attn_mask, key_padding_mask});
   }
   using Model::operator();
-  /// Overload for masks in braces.
+  /// Overloads for masks in braces. The first is a template, so that {.is_causal = true} is an
+  /// EncoderMasks.
+  template <typename = void>
   Variable operator()(const Variable& x, const AttentionMasks& masks,
                       Where where = Where::current()) const;
   Variable operator()(const Variable& x, const EncoderMasks& masks,
@@ -197,7 +205,9 @@ class TransformerEncoder final : public Model<TransformerEncoder> {
     return forward(x, AttentionMasks{attn_mask, key_padding_mask});
   }
   using Model::operator();
-  /// Overload for masks in braces.
+  /// Overloads for masks in braces. The first is a template, so that {.is_causal = true} is an
+  /// EncoderMasks.
+  template <typename = void>
   Variable operator()(const Variable& x, const AttentionMasks& masks,
                       Where where = Where::current()) const;
   Variable operator()(const Variable& x, const EncoderMasks& masks,

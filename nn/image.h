@@ -25,10 +25,16 @@ struct Upsample final : Function<Upsample, detail::kInterpolate, InterpolateOpti
 struct UpsamplingNearest2d final
     : Function<UpsamplingNearest2d, detail::kInterpolate, InterpolateOptions> {
   explicit UpsamplingNearest2d(InterpolateOptions options);
+  template <std::convertible_to<OutputSize> S = OutputSize>
+  explicit UpsamplingNearest2d(const S& size)
+      : UpsamplingNearest2d(InterpolateOptions{.size = size}) {}
 };
 struct UpsamplingBilinear2d final
     : Function<UpsamplingBilinear2d, detail::kInterpolate, InterpolateOptions> {
   explicit UpsamplingBilinear2d(InterpolateOptions options);
+  template <std::convertible_to<OutputSize> S = OutputSize>
+  explicit UpsamplingBilinear2d(const S& size)
+      : UpsamplingBilinear2d(InterpolateOptions{.size = size}) {}
 };
 
 struct PixelShuffle final : Function<PixelShuffle, pixel_shuffle, int64_t> {
@@ -135,8 +141,15 @@ struct ReplicationPad3d final : Pad<ReplicationPad3d, 3, PadMode::kReplicate> {
   explicit ReplicationPad3d(Padding padding);
 };
 
+struct CosineSimilarityOptions {
+  ByName by_name = {};
+  int dim = 1;
+  double eps = 1e-8;
+};
 struct CosineSimilarity final : Function2<CosineSimilarity, cosine_similarity, int, double> {
   explicit CosineSimilarity(int dim = 1, double eps = 1e-8);
+  explicit CosineSimilarity(CosineSimilarityOptions options)
+      : CosineSimilarity(options.dim, options.eps) {}
 };
 struct PairwiseDistance final
     : Function2<PairwiseDistance, pairwise_distance, double, double, bool> {

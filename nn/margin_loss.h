@@ -54,7 +54,9 @@ struct PoissonNLLLoss final : Function2<PoissonNLLLoss, poisson_nll_loss, Poisso
   explicit PoissonNLLLoss(PoissonNllOptions options = {});
 };
 /// forward() takes x, target and variance.
-struct GaussianNLLLoss final : Function3<GaussianNLLLoss, gaussian_nll_loss, GaussianNllOptions> {
+struct GaussianNLLLoss final
+    : Function3<GaussianNLLLoss, detail::LossOfThree<GaussianNllOptions>(gaussian_nll_loss),
+                GaussianNllOptions> {
   explicit GaussianNLLLoss(GaussianNllOptions options = {});
 };
 

@@ -19,6 +19,9 @@ struct BatchNormOptions {
 };
 
 namespace detail {
+/// An integer of a shape. g++ takes {.elementwise_affine = false} for an array of bool.
+template <typename T>
+concept SizeInteger = std::integral<T> && !std::same_as<T, bool>;
 /// Returns the options of a call like BatchNorm2d(64, {.momentum = 0.01}): the number of channels,
 /// and options by name.
 template <typename Options>
@@ -186,7 +189,7 @@ class GroupNorm final : public Model<GroupNorm> {
   GroupNormOptions options_;
 };
 
-template <std::integral Int, size_t n>
+template <detail::SizeInteger Int, size_t n>
 Shape to_shape(const Int (&sizes)[n]) {
   Shape shape;
   for (const Int size : sizes) shape.push_back(int64_t(size));
@@ -205,7 +208,7 @@ class RMSNorm final : public Model<RMSNorm> {
   explicit RMSNorm(int64_t size, Where where = Where::current());
   RMSNorm(int64_t size, RMSNormOptions options, Where where = Where::current())
       : RMSNorm(detail::with_shape({size}, options), where) {}
-  template <std::integral Int, size_t n>
+  template <detail::SizeInteger Int, size_t n>
   explicit RMSNorm(const Int (&sizes)[n], Where where = Where::current())
       : RMSNorm(RMSNormOptions{.normalized_shape = to_shape(sizes)}, where) {}
 
@@ -250,16 +253,16 @@ class LayerNorm final : public Model<LayerNorm> {
   template <std::integral Int>
   LayerNorm(Int size, LayerNormOptions options, Where where = Where::current())
       : LayerNorm(detail::with_shape({int64_t(size)}, options), where) {}
-  template <std::integral Int, size_t n>
+  template <detail::SizeInteger Int, size_t n>
   LayerNorm(const Int (&sizes)[n], LayerNormOptions options, Where where = Where::current())
       : LayerNorm(detail::with_shape(to_shape(sizes), options), where) {}
   /// Takes the last sizes: `LayerNorm({4, 64})`. An array, which g++ 12 does not confuse with named
   /// options.
-  template <std::integral Int, size_t n>
+  template <detail::SizeInteger Int, size_t n>
   explicit LayerNorm(const Int (&sizes)[n], double eps = 1e-5, Where where = Where::current())
       : LayerNorm(LayerNormOptions{.normalized_shape = to_shape(sizes), .eps = eps}, where) {}
   /// Takes all options by position: LayerNorm({4, 64}, 1e-6, false), LayerNorm(64, 1e-6, true).
-  template <std::integral Int, size_t n, std::same_as<bool> B>
+  template <detail::SizeInteger Int, size_t n, std::same_as<bool> B>
   LayerNorm(const Int (&sizes)[n], double eps, B elementwise_affine, bool bias = true,
             Where where = Where::current())
       : LayerNorm(LayerNormOptions{to_shape(sizes), eps, elementwise_affine, bias}, where) {}

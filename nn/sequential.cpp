@@ -167,6 +167,16 @@ Module& Sequential::operator[](const std::string& name) const {
   if (found == names_.end()) fail<ArgumentError>("Sequential: there is no layer \"", name, "\"");
   return *layers_[size_t(found - names_.begin())];
 }
+void Sequential::insert(int64_t index, AnyModule layer) {
+  const size_t place = index == size() ? layers_.size() : place_of(index);
+  for (size_t i = place; i < names_.size(); ++i)
+    if (names_[i] != std::to_string(i))
+      fail<ArgumentError>(
+          "Sequential: insert() renumbers the layers behind the new one, but layer ", i,
+          " has the name \"", names_[i], '"');
+  push_back(std::to_string(layers_.size()), std::move(layer));
+  std::rotate(layers_.begin() + int64_t(place), layers_.end() - 1, layers_.end());
+}
 void Sequential::replace(int64_t index, AnyModule layer) {
   layers_[place_of(index)] = std::move(layer);
 }

@@ -254,6 +254,9 @@ class Sequential final : public Model<Sequential> {
   Module& operator[](int64_t index) const;
   /// Returns the layer with this name. Throws ArgumentError if there is none.
   Module& operator[](const std::string& name) const;
+  /// Inserts a layer before the layer `index`, which may be size(). The layers behind it are
+  /// renumbered; throws ArgumentError if one of them has a name of its own.
+  void insert(int64_t index, AnyModule layer);
   /// Replaces a layer: net.replace(-1, nn::Linear(512, 2)).
   void replace(int64_t index, AnyModule layer);
   /// Returns a Sequential of some of the layers, which both objects share: features[Slice(0, 10)].

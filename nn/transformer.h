@@ -122,6 +122,10 @@ class Transformer final : public Model<Transformer> {
                      .dim_feedforward = dim_feedforward,
                      .dropout = dropout}) {}
 
+  /// Takes both sizes, and options by name: Transformer(64, 4, {.num_encoder_layers = 2}).
+  Transformer(int64_t d_model, int64_t nhead, TransformerOptions options)
+      : Transformer((options.d_model = d_model, options.nhead = nhead, options)) {}
+
   void members(Members& m) override { m("encoder", encoder)("decoder", decoder); }
   Variable forward(const Variable& source, const Variable& target,
                    const TransformerMasks& masks = {}) const;

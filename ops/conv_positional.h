@@ -10,6 +10,12 @@
 
 namespace tapegrad {
 
+/// The padding "same" or "valid".
+struct PaddingName {
+  template <std::convertible_to<std::string_view> Name>
+  PaddingName(const Name& by_name) : name(by_name) {}
+  std::string_view name;
+};
 /// A padding: numbers, a size, or the name "same" or "valid".
 template <typename Size>
 struct Padding {
@@ -56,6 +62,22 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight,
   return conv_transpose3d(x, weight, Variable(), options, where);
 }
 
+/// Options of a convolution whose padding has a name: conv2d(x, weight, {.padding = "same"}).
+template <typename Size>
+struct NamedPaddingOptions {
+  ByName by_name = {};
+  Size stride = 1;
+  PaddingName padding;
+  Size dilation = 1;
+  int64_t groups = 1;
+};
+template <typename = void>
+Variable conv1d(const Variable& x, const Variable& weight, NamedPaddingOptions<int64_t> options,
+                Where where = Where::current());
+template <typename = void>
+Variable conv2d(const Variable& x, const Variable& weight, NamedPaddingOptions<Size2d> options,
+                Where where = Where::current());
+
 Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias, int64_t stride,
                 Padding<int64_t> padding = 0, int64_t dilation = 1, int64_t groups = 1,
                 Where where = Where::current());
@@ -65,6 +87,19 @@ Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
 Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias, Size3d stride,
                 Padding<Size3d> padding = 0, Size3d dilation = 1, int64_t groups = 1,
                 Where where = Where::current());
+
+template <typename>
+Variable conv1d(const Variable& x, const Variable& weight, NamedPaddingOptions<int64_t> options,
+                Where where) {
+  return conv1d(x, weight, {}, options.stride, options.padding.name, options.dilation,
+                options.groups, where);
+}
+template <typename>
+Variable conv2d(const Variable& x, const Variable& weight, NamedPaddingOptions<Size2d> options,
+                Where where) {
+  return conv2d(x, weight, {}, options.stride, options.padding.name, options.dilation,
+                options.groups, where);
+}
 
 inline Variable conv_transpose1d(const Variable& x, const Variable& weight, const Variable& bias,
                                  int64_t stride, int64_t padding = 0, int64_t output_padding = 0,

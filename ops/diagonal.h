@@ -16,6 +16,16 @@ Variable triu(const Variable& x, int64_t diagonal = 0, Where where = Where::curr
 /// the diagonal becomes the last dimension.
 Variable diagonal(const Variable& x, int64_t offset = 0, int dim1 = 0, int dim2 = 1,
                   Where where = Where::current());
+/// Options of diagonal(x, {.offset = 1, .dim1 = -2, .dim2 = -1}).
+struct DiagonalOptions {
+  ByName by_name = {};
+  int64_t offset = 0;
+  int dim1 = 0, dim2 = 1;
+};
+inline Variable diagonal(const Variable& x, DiagonalOptions options,
+                         Where where = Where::current()) {
+  return diagonal(x, options.offset, options.dim1, options.dim2, where);
+}
 /// Creates matrices of zeros with x's last dimension on the diagonal. The matrices occupy
 /// dimensions dim1 and dim2 of the result.
 Variable diag_embed(const Variable& x, int64_t offset = 0, int dim1 = -2, int dim2 = -1,

@@ -18,6 +18,17 @@ Variable embedding(const Variable& indices, const Variable& weight, int64_t padd
 Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx,
                    bool sparse, Where where = Where::current());
 
+/// Options of embedding(indices, weight, {.padding_idx = 0}).
+struct EmbeddingFuncOptions {
+  ByName by_name = {};
+  int64_t padding_idx = -1;
+  bool sparse = false;
+};
+inline Variable embedding(const Variable& indices, const Variable& weight,
+                          EmbeddingFuncOptions options, Where where = Where::current()) {
+  return embedding(indices, weight, options.padding_idx, options.sparse, where);
+}
+
 /// Selects entries along dim: y has the size of the vector index in dimension dim.
 Variable index_select(const Variable& x, int dim, const Variable& index,
                       Where where = Where::current());

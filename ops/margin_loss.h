@@ -101,5 +101,12 @@ struct GaussianNllOptions {
 /// 1. Throws ArgumentError for a negative variance.
 Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Variable& var,
                            GaussianNllOptions options = {}, Where where = Where::current());
+/// Overload with PyTorch's arguments by position.
+template <std::same_as<bool> B>
+Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Variable& var, B full,
+                           double eps = 1e-6, Reduction reduction = Reduction::kMean,
+                           Where where = Where::current()) {
+  return gaussian_nll_loss(x, target, var, GaussianNllOptions{full, eps, reduction}, where);
+}
 
 }  // namespace tapegrad

@@ -268,6 +268,12 @@ MinMax ReductionOps::aminmax(Where where) const { return tapegrad::aminmax(self(
 MinMax ReductionOps::aminmax(int dim, bool keepdim, Where where) const {
   return tapegrad::aminmax(self(), dim, keepdim, where);
 }
+MinMax ReductionOps::aminmax(AlongOptions options, Where where) const {
+  return tapegrad::aminmax(self(), options, where);
+}
+V ReductionOps::norm(detail::MatrixNormName ord, Where where) const {
+  return tapegrad::norm(self(), ord.name, where);
+}
 V ReductionOps::argmax(Where where) const { return tapegrad::argmax(self(), {}, false, where); }
 V ReductionOps::argmax(int dim, bool keepdim, Where where) const {
   return tapegrad::argmax(self(), dim, keepdim, where);
@@ -409,6 +415,36 @@ ValuesIndices VariableOps::mode(int dim, bool keepdim, Where where) const {
 Unique VariableOps::unique_consecutive(Where where) const {
   return tapegrad::unique_consecutive(self(), where);
 }
+std::vector<V> VariableOps::tensor_split(const std::vector<int64_t>& indices, int dim,
+                                         Where where) const {
+  return tapegrad::tensor_split(self(), indices, dim, where);
+}
+std::vector<V> VariableOps::hsplit(int64_t sections, Where where) const {
+  return tapegrad::hsplit(self(), sections, where);
+}
+std::vector<V> VariableOps::vsplit(int64_t sections, Where where) const {
+  return tapegrad::vsplit(self(), sections, where);
+}
+V VariableOps::select_scatter(const V& source, int dim, int64_t index, Where where) const {
+  return tapegrad::select_scatter(self(), source, dim, index, where);
+}
+V VariableOps::slice_scatter(const V& source, int dim, int64_t start, int64_t end, int64_t step,
+                             Where where) const {
+  return tapegrad::slice_scatter(self(), source, dim, start, end, step, where);
+}
+V VariableOps::diagonal_scatter(const V& source, int64_t offset, int dim1, int dim2,
+                                Where where) const {
+  return tapegrad::diagonal_scatter(self(), source, offset, dim1, dim2, where);
+}
+ValuesIndices VariableOps::sort(int dim, SortOptions options, Where where) const {
+  return tapegrad::sort(self(), dim, options, where);
+}
+ValuesIndices VariableOps::topk(int64_t k, TopkOptions options, Where where) const {
+  return tapegrad::topk(self(), k, options, where);
+}
+V VariableOps::half(Where where) const { return self().to(f16, where); }
+V VariableOps::bfloat16(Where where) const { return self().to(bf16, where); }
+V VariableOps::type(DType dtype, Where where) const { return self().to(dtype, where); }
 V VariableOps::new_zeros(const Shape& shape) const { return new_full(shape, 0); }
 V VariableOps::new_ones(const Shape& shape) const { return new_full(shape, 1); }
 V VariableOps::new_full(const Shape& shape, Number value) const {

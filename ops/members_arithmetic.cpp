@@ -90,6 +90,10 @@ V VariableOps::relu(Where where) && { return tapegrad::relu(std::move(self()), w
 V VariableOps::floor(Where where) const { return tapegrad::floor(self(), where); }
 V VariableOps::ceil(Where where) const { return tapegrad::ceil(self(), where); }
 V VariableOps::round(Where where) const { return tapegrad::round(self(), where); }
+V VariableOps::clamp(std::nullopt_t, const Operand& max) const { return clamp_max(max); }
+V VariableOps::round(RoundOptions options, Where where) const {
+  return tapegrad::round(self(), options, where);
+}
 V VariableOps::round(int decimals, Where where) const {
   return tapegrad::round(self(), decimals, where);
 }
@@ -105,6 +109,7 @@ V VariableOps::isinf(Where where) const { return tapegrad::isinf(self(), where);
 V VariableOps::isposinf(Where where) const { return tapegrad::isposinf(self(), where); }
 V VariableOps::isneginf(Where where) const { return tapegrad::isneginf(self(), where); }
 V VariableOps::isfinite(Where where) const { return tapegrad::isfinite(self(), where); }
+V VariableOps::logit(double eps, Where where) const { return tapegrad::logit(self(), eps, where); }
 V VariableOps::logit(Where where) const { return tapegrad::logit(self(), {}, where); }
 V VariableOps::nan_to_num(double nan, Where where) const {
   return tapegrad::nan_to_num(self(), {.nan = nan}, where);

@@ -219,7 +219,7 @@ inline Variable bucketize(const Variable& x, const Variable& boundaries, bool ri
 template <std::convertible_to<const Variable&> V>
 Variable bucketize(const V& x, const Variable& boundaries, SearchSortedOptions options,
                    Where where = Where::current()) {
-  return searchsorted(boundaries, x, options.right, where);
+  return searchsorted(boundaries, x, options, where);
 }
 inline Variable trapz(const Variable& y, double dx = 1.0, int dim = -1,
                       Where where = Where::current()) {
@@ -284,8 +284,12 @@ using namespace ::tapegrad;
 }  // namespace nn::functional
 
 template <typename T>
-Variable as_tensor(const std::vector<T>& values) {
-  return tensor(values);
+Variable as_tensor(const std::vector<T>& values, TensorOptions options = {}) {
+  return tensor(values, options);
+}
+template <typename T>
+Variable as_tensor(const std::vector<T>& values, DType dtype) {
+  return tensor(values, {.dtype = dtype});
 }
 template <typename V = void>
 void from_numpy(const auto&...) {

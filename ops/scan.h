@@ -23,6 +23,17 @@ Variable logcumsumexp(const Variable& x, int dim, Where where = Where::current()
 /// and append, if given, are first concatenated to x. Returns x for n = 0.
 Variable diff(const Variable& x, int64_t n = 1, int dim = -1, const Variable& prepend = {},
               const Variable& append = {}, Where where = Where::current());
+/// Options of diff(x, {.n = 2, .dim = 0}).
+struct DiffOptions {
+  ByName by_name = {};
+  int64_t n = 1;
+  int dim = -1;
+  Variable prepend = {}, append = {};
+};
+inline Variable diff(const Variable& x, const DiffOptions& options,
+                     Where where = Where::current()) {
+  return diff(x, options.n, options.dim, options.prepend, options.append, where);
+}
 
 namespace kernels {
 

@@ -336,6 +336,11 @@ Variable searchsorted(const Variable& sorted, const Variable& values, bool right
   return apply(SearchSorted{right}, where, sorted.to(dtype, where), values.to(dtype, where));
 }
 
+void detail::fail_out_int32(Where where) {
+  const ErrorLine line(where);
+  fail<ArgumentError>("searchsorted: positions are int64; out_int32 must be false");
+}
+
 void catalog_sort(Catalog& catalog) {
   using A = const Arguments&;
   static constexpr auto both = [](const ValuesIndices& y) {

@@ -22,6 +22,10 @@ struct SortOptions {
 inline ValuesIndices sort(const Variable& x, SortOptions options, Where where = Where::current()) {
   return sort(x, options.dim, options.descending, where);
 }
+inline ValuesIndices sort(const Variable& x, int dim, SortOptions options,
+                          Where where = Where::current()) {
+  return sort(x, dim, options.descending, where);
+}
 /// Returns the indices (int64) that sort x.
 Variable argsort(const Variable& x, int dim = -1, bool descending = false,
                  Where where = Where::current());
@@ -47,6 +51,17 @@ ValuesIndices topk(const Variable& x, int64_t k, int dim = -1, bool largest = tr
 inline ValuesIndices topk(const Variable& x, int64_t k, int dim, bool largest, bool /*sorted*/,
                           Where where = Where::current()) {
   return topk(x, k, dim, largest, where);
+}
+/// Options of topk(x, 3, {.dim = 0, .largest = false}).
+struct TopkOptions {
+  ByName by_name = {};
+  int dim = -1;
+  bool largest = true;
+  bool sorted = true;  // no effect
+};
+inline ValuesIndices topk(const Variable& x, int64_t k, TopkOptions options,
+                          Where where = Where::current()) {
+  return topk(x, k, options.dim, options.largest, where);
 }
 /// Returns the k-th smallest element along dim; k starts at 1.
 ValuesIndices kthvalue(const Variable& x, int64_t k, int dim = -1, bool keepdim = false,
@@ -99,6 +114,11 @@ Variable quantile(const Variable& x, std::initializer_list<double> q, T dim, boo
   return quantile(x, q, QuantileOptions{.dim = int(dim), .keepdim = keepdim}, where);
 }
 template <std::integral T>
+Variable quantile(const Variable& x, const Variable& q, T dim, bool keepdim = false,
+                  Where where = Where::current()) {
+  return quantile(x, q, QuantileOptions{.dim = int(dim), .keepdim = keepdim}, where);
+}
+template <std::integral T>
 Variable quantile(const Variable& x, double q, T dim, bool keepdim = false,
                   Where where = Where::current()) {
   return quantile(x, q, {.dim = int(dim), .keepdim = keepdim}, where);
@@ -135,6 +155,14 @@ Unique unique(const Variable& x, B /*sorted*/, bool /*return_inverse*/ = false,
   return unique(x, where);
 }
 
+/// Side of equal elements.
+enum class Side { kLeft, kRight };
+constexpr auto choice_names(Side) {
+  return std::to_array<ChoiceName<Side>>({{"left", Side::kLeft}, {"right", Side::kRight}});
+}
+namespace detail {
+[[noreturn]] void fail_out_int32(Where where);
+}
 /// Returns the position (int64) at which each value would be inserted to keep `sorted` sorted:
 /// before equal elements, or after them if `right`. sorted is [n] for values of any shape, or
 /// [..., n] for values [..., m].
@@ -143,11 +171,19 @@ Variable searchsorted(const Variable& sorted, const Variable& values, bool right
 /// Options of searchsorted(sorted, values, {.right = true}).
 struct SearchSortedOptions {
   bool right = false;
+  Choice<Side> side = Side::kLeft;  // kRight has the same meaning as `right`
 };
 template <std::convertible_to<const Variable&> V>
 Variable searchsorted(const V& sorted, const Variable& values, SearchSortedOptions options,
                       Where where = Where::current()) {
-  return searchsorted(sorted, values, options.right, where);
+  return searchsorted(sorted, values, options.right || options.side == Side::kRight, where);
+}
+/// Overload with libtorch's arguments. Throws ArgumentError if out_int32: positions are int64.
+template <std::same_as<bool> B>
+Variable searchsorted(const Variable& sorted, const Variable& values, bool out_int32, B right,
+                      Where where = Where::current()) {
+  if (out_int32) detail::fail_out_int32(where);
+  return searchsorted(sorted, values, right, where);
 }
 
 namespace kernels {

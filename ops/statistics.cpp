@@ -104,6 +104,13 @@ MinMax aminmax(const Variable& x, int dim, bool keepdim, Where where) {
   return {amin(x, {dim}, keepdim, where), amax(x, {dim}, keepdim, where)};
 }
 
+MinMax aminmax(const Variable& x, AlongOptions options, Where where) {
+  if (options.dim) return aminmax(x, *options.dim, options.keepdim, where);
+  const ErrorLine line(where);
+  return {amin(x, {.keepdim = options.keepdim}, where),
+          amax(x, {.keepdim = options.keepdim}, where)};
+}
+
 StdMean std_mean(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const ErrorLine line(where);
   return {std(x, dims, options, where), mean(x, dims, options.keepdim, where)};

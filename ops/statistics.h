@@ -31,6 +31,18 @@ Variable trapezoid(const Variable& y, double dx = 1.0, int dim = -1,
                    Where where = Where::current());
 Variable trapezoid(const Variable& y, const Variable& x, int dim = -1,
                    Where where = Where::current());
+/// Options of trapezoid(y, {.dx = 0.1}) and trapezoid(y, {.x = times}).
+struct TrapezoidOptions {
+  ByName by_name = {};
+  Variable x = {};  // in place of dx
+  double dx = 1.0;
+  int dim = -1;
+};
+inline Variable trapezoid(const Variable& y, const TrapezoidOptions& options,
+                          Where where = Where::current()) {
+  if (options.x.defined()) return trapezoid(y, options.x, options.dim, where);
+  return trapezoid(y, options.dx, options.dim, where);
+}
 Variable cumulative_trapezoid(const Variable& y, double dx = 1.0, int dim = -1,
                               Where where = Where::current());
 Variable cumulative_trapezoid(const Variable& y, const Variable& x, int dim = -1,
@@ -44,6 +56,7 @@ struct MinMax {
 /// Return the minimum and maximum along dim or over all elements.
 MinMax aminmax(const Variable& x, Where where = Where::current());
 MinMax aminmax(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
+MinMax aminmax(const Variable& x, AlongOptions options, Where where = Where::current());
 
 struct StdMean {
   static constexpr int kParts = 2;

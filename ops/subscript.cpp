@@ -177,6 +177,8 @@ Subscript::Subscript(const char* dots) : kind_(Kind::kEllipsis) {
                         dots == nullptr ? "" : dots, '"');
 }
 
+Subscript::Subscript(const std::vector<int64_t>& indices) : Subscript(tapegrad::tensor(indices)) {}
+
 Variable at(const Variable& x, const Subscripts& subscripts, Where where) {
   const ErrorLine line(where);
   const Located located = locate("at", x, subscripts, where);

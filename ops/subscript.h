@@ -54,6 +54,7 @@ class Subscript {
   Subscript(const char* dots);  // "..."; throws ArgumentError for any other text
   Subscript(NewAxis) : kind_(Kind::kNewAxis) {}
   Subscript(const Variable& mask_or_index) : kind_(Kind::kTensor), tensor_(mask_or_index) {}
+  Subscript(const std::vector<int64_t>& indices);
 
   Kind kind() const { return kind_; }
   int64_t index() const { return index_; }

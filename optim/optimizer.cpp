@@ -169,7 +169,11 @@ void Optimizer::add_param_group(ParamGroup group) {
   }
 }
 
-std::vector<OptimizerGroup>& Optimizer::param_groups() {
+OptimizerGroup& OptimizerGroups::operator[](size_t i) {
+  if (i >= size()) fail<IndexError>("param_groups: no group ", i, " among ", size());
+  return std::vector<OptimizerGroup>::operator[](i);
+}
+OptimizerGroups& Optimizer::param_groups() {
   while (views_.size() < groups_.size()) {
     views_.emplace_back(*this, int64_t(views_.size()));
     for (const Slot& slot : groups_[views_.size() - 1].slots)

@@ -164,6 +164,11 @@ struct OptimizerGroup {
                   "group.options().set_lr(1e-5)");
   }
 };
+/// The groups of an optimizer. Throws IndexError for a group that does not exist.
+class OptimizerGroups : public std::vector<OptimizerGroup> {
+ public:
+  OptimizerGroup& operator[](size_t i);
+};
 
 using tapegrad::ZeroGradOptions;
 
@@ -211,7 +216,7 @@ class Optimizer : public tapegrad::detail::Tracked {
   /// Returns the groups, to read and to set: `for (auto& group : optimizer.param_groups()) group.lr
   /// *= 0.1;`. The optimizer owns the list, which is valid until the optimizer is moved or a group
   /// is added.
-  std::vector<OptimizerGroup>& param_groups();
+  OptimizerGroups& param_groups();
   int64_t group_count() const { return int64_t(groups_.size()); }
   const std::string& kind() const { return kind_; }
   /// Returns an id that is unique in the process, also after this optimizer is destroyed.
@@ -332,9 +337,9 @@ class Optimizer : public tapegrad::detail::Tracked {
   double lr_, weight_decay_;  // for groups without their own values
   bool maximize_ = false;
   mutable std::vector<Group> groups_;
-  std::vector<OptimizerGroup> views_;  // returned by param_groups(); may be shorter than groups_
-  mutable Tensor skipped_;             // on the device: steps skipped since the last settle()
-  mutable bool has_guarded_ = false;   // whether steps were made that may have been skipped
+  OptimizerGroups views_;             // returned by param_groups(); may be shorter than groups_
+  mutable Tensor skipped_;            // on the device: steps skipped since the last settle()
+  mutable bool has_guarded_ = false;  // whether steps were made that may have been skipped
 };
 
 /// First constructor argument of schedulers: an optimizer, and the line of the program that passed

@@ -141,7 +141,7 @@ class MultiStepLR final : public Scheduler {
  public:
   MultiStepLR(const OptimizerHere& optimizer, MultiStepLROptions options);
   MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
-              double gamma)
+              double gamma = 0.1)
       : MultiStepLR(optimizer, MultiStepLROptions{milestones, gamma}) {}
   MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
               GammaOption rest)

@@ -25,7 +25,16 @@ void Number::fail_too_large(uint64_t value) {
 }
 
 void Number::fail_does_not_fit(bool is_signed, size_t bits) const {
-  fail<ArgumentError>("number: ", whole_, " is not a value of ", is_signed ? "int" : "uint", bits);
+  const char* type = is_signed ? "int" : "uint";
+  if (kind_ == f64) fail<ArgumentError>("number: ", real_, " is not a value of ", type, bits);
+  fail<ArgumentError>("number: ", whole_, " is not a value of ", type, bits);
+}
+
+void Number::require_range(bool is_signed, size_t bits) const {
+  if (kind_ != f64) return;
+  const double bound = std::ldexp(1.0, int(is_signed ? bits - 1 : bits));
+  const double whole = std::trunc(real_);
+  if (!(whole >= (is_signed ? -bound : 0.0) && whole < bound)) fail_does_not_fit(is_signed, bits);
 }
 
 }  // namespace tapegrad

@@ -34,6 +34,14 @@ class Number {
         fail_does_not_fit(std::signed_integral<T>, 8 * sizeof(T));
     return convert<T>(whole_);
   }
+  /// Converts to T; an integer T cuts the fraction off. Throws ArgumentError for a number that an
+  /// integer T cannot hold, and for NaN.
+  template <typename T>
+  T checked() const {
+    if constexpr (std::integral<T> && !std::same_as<T, bool>)
+      require_range(std::signed_integral<T>, 8 * sizeof(T));
+    return to<T>();
+  }
   /// Returns the number as T, or the closest number that T can hold.
   template <typename T>
   T saturated() const {
@@ -49,6 +57,8 @@ class Number {
  private:
   [[noreturn, gnu::cold]] static void fail_too_large(uint64_t value);
   [[noreturn, gnu::cold]] void fail_does_not_fit(bool is_signed, size_t bits) const;
+  /// Throws ArgumentError for a fraction that such an integer cannot hold after truncation.
+  void require_range(bool is_signed, size_t bits) const;
 
   union {
     double real_;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <concepts>
+#include <string_view>
 
 #include "core/base/dtype.h"
 #include "core/base/shape.h"
@@ -32,6 +33,12 @@ constexpr bool refuse_second_dim() {
                 "x.mean(2, 3): type x.mean({2, 3}); the second argument is keepdim, true or false");
   return true;
 }
+/// The name of a norm. A number does not convert to it.
+struct MatrixNormName {
+  template <std::convertible_to<std::string_view> Name>
+  MatrixNormName(const Name& by_name) : name(by_name) {}
+  std::string_view name;
+};
 }  // namespace detail
 
 /// Base of VariableOps. The members that take either Dims or options are templates, because g++ 12
@@ -99,6 +106,8 @@ class ReductionOps {
                 Where where = Where::current()) const;
   Variable norm(double p, const Dims& dims, Keepdim keep, Where where = Where::current()) const;
   Variable norm(NormOptions options, Where where = Where::current()) const;
+  /// The norm of a matrix: x.norm("fro"), x.norm("nuc").
+  Variable norm(detail::MatrixNormName ord, Where where = Where::current()) const;
   Variable dist(const Variable& other, double p = 2.0, Where where = Where::current()) const;
   template <typename = void>
   Variable logsumexp(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
@@ -161,6 +170,7 @@ class ReductionOps {
   }
   MinMax aminmax(Where where = Where::current()) const;
   MinMax aminmax(int dim, bool keepdim = false, Where where = Where::current()) const;
+  MinMax aminmax(AlongOptions options, Where where = Where::current()) const;
   Variable argmax(Where where = Where::current()) const;
   Variable argmax(int dim, bool keepdim = false, Where where = Where::current()) const;
   Variable argmax(int dim, Keepdim keep, Where where = Where::current()) const;

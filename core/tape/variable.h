@@ -101,10 +101,11 @@ class Variable : public VariableOps {
   /// Returns the only element, copied from any device. Throws ShapeError for any other number of
   /// elements.
   double item(Where where = Where::current()) const;
-  /// Returns the only element as T; whole numbers are exact.
+  /// Returns the only element as T; whole numbers are exact. Throws ArgumentError for a number that
+  /// an integer T cannot hold.
   template <typename T>
   T item(Where where = Where::current()) const {
-    return number(where).to<T>();
+    return number(where).checked<T>();
   }
   /// Converts the only element: `double(loss)` is loss.item().
   template <typename T>

@@ -72,6 +72,12 @@ inline std::vector<Variable> grad(const Variable& y, std::initializer_list<Varia
                                   GradOptions options = {}, Where where = Where::current()) {
   return grad(y, std::span<const Variable>(xs.begin(), xs.size()), {}, options, where);
 }
+/// Overload with a seed and options: grad(y, {a, b}, ones_like(y), {.create_graph = true}).
+template <std::derived_from<Variable> V>
+std::vector<Variable> grad(const Variable& y, std::initializer_list<Variable> xs, const V& seed,
+                           GradOptions options = {}, Where where = Where::current()) {
+  return grad(y, std::span<const Variable>(xs.begin(), xs.size()), seed, options, where);
+}
 /// Returns the gradients of several results in one pass: of the sum over k of <seeds[k], ys[k]>.
 /// Without seeds every y must have one element.
 std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,

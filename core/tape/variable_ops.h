@@ -6,6 +6,7 @@
 // ends with `_`. The most used ones may overwrite an rvalue, as in conv(x).relu() (ops/unary.h).
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,9 +25,11 @@ struct Unique;         // ops/sort.h
 struct SortOptions;
 struct IncludeSelfOption;  // ops/scatter.h
 struct ClampOptions;       // ops/unary.h
-struct AlphaOptions;       // ops/binary.h
-struct SoftmaxOptions;     // ops/softmax.h
-struct FlattenOptions;     // ops/view.h
+struct RoundOptions;
+struct TopkOptions;     // ops/sort.h
+struct AlphaOptions;    // ops/binary.h
+struct SoftmaxOptions;  // ops/softmax.h
+struct FlattenOptions;  // ops/view.h
 namespace linalg {
 struct Slogdet;  // ops/linalg.h
 }
@@ -46,6 +49,7 @@ class VariableOps : public ReductionOps {
   Variable diff(int64_t n = 1, int dim = -1, Where where = Where::current()) const;
   ValuesIndices sort(int dim = -1, bool descending = false, Where where = Where::current()) const;
   ValuesIndices sort(SortOptions options, Where where = Where::current()) const;
+  ValuesIndices sort(int dim, SortOptions options, Where where = Where::current()) const;
   Variable argsort(int dim = -1, bool descending = false, Where where = Where::current()) const;
   Variable argsort(SortOptions options, Where where = Where::current()) const;
   Variable msort(Where where = Where::current()) const;
@@ -53,6 +57,7 @@ class VariableOps : public ReductionOps {
                      Where where = Where::current()) const;
   ValuesIndices topk(int64_t k, int dim, bool largest, bool sorted,
                      Where where = Where::current()) const;
+  ValuesIndices topk(int64_t k, TopkOptions options, Where where = Where::current()) const;
   ValuesIndices mode(int dim = -1, bool keepdim = false, Where where = Where::current()) const;
   Unique unique_consecutive(Where where = Where::current()) const;
   Unique unique(Where where = Where::current()) const;
@@ -107,6 +112,10 @@ class VariableOps : public ReductionOps {
   std::array<Variable, n> split(int64_t size, int dim = 0, Where where = Where::current()) const;
   std::vector<Variable> tensor_split(int64_t sections, int dim = 0,
                                      Where where = Where::current()) const;
+  std::vector<Variable> tensor_split(const std::vector<int64_t>& indices, int dim = 0,
+                                     Where where = Where::current()) const;
+  std::vector<Variable> hsplit(int64_t sections, Where where = Where::current()) const;
+  std::vector<Variable> vsplit(int64_t sections, Where where = Where::current()) const;
   std::vector<Variable> unbind(int dim = 0, Where where = Where::current()) const;
   /// Returns windows of `size` elements, every `step` along dim, as a new last dimension; a view.
   /// The function unfold() is the one for images.
@@ -157,6 +166,12 @@ class VariableOps : public ReductionOps {
   Variable scatter_reduce(int dim, const Variable& index, const Variable& source,
                           std::string_view reduce, IncludeSelfOption option,
                           Where where = Where::current()) const;
+  Variable select_scatter(const Variable& source, int dim, int64_t index,
+                          Where where = Where::current()) const;
+  Variable slice_scatter(const Variable& source, int dim, int64_t start, int64_t end,
+                         int64_t step = 1, Where where = Where::current()) const;
+  Variable diagonal_scatter(const Variable& source, int64_t offset = 0, int dim1 = 0, int dim2 = 1,
+                            Where where = Where::current()) const;
   Variable masked_fill(const Variable& mask, const Operand& value) const;
   Variable masked_select(const Variable& mask, Where where = Where::current()) const;
   Variable masked_scatter(const Variable& mask, const Variable& source,
@@ -220,6 +235,7 @@ class VariableOps : public ReductionOps {
   Variable ceil(Where where = Where::current()) const;
   Variable round(Where where = Where::current()) const;
   Variable round(int decimals, Where where = Where::current()) const;
+  Variable round(RoundOptions options, Where where = Where::current()) const;
   Variable trunc(Where where = Where::current()) const;
   Variable fix(Where where = Where::current()) const;
   Variable frac(Where where = Where::current()) const;
@@ -233,11 +249,13 @@ class VariableOps : public ReductionOps {
   Variable isneginf(Where where = Where::current()) const;
   Variable isfinite(Where where = Where::current()) const;
   Variable logit(Where where = Where::current()) const;
+  Variable logit(double eps, Where where = Where::current()) const;
   Variable nan_to_num(double nan = 0.0, Where where = Where::current()) const;
   Variable nan_to_num(double nan, double posinf, double neginf,
                       Where where = Where::current()) const;
   Variable clamp(const Operand& min, const Operand& max) const;
   Variable clamp(const Operand& min) const;
+  Variable clamp(std::nullopt_t, const Operand& max) const;
   Variable clamp(ClampOptions options, Where where = Where::current()) const;
   Variable clip(const Operand& min, const Operand& max) const;
   Variable clamp_min(const Operand& min) const;
@@ -438,6 +456,11 @@ class VariableOps : public ReductionOps {
   Variable multinomial(int64_t num_samples, bool replacement = false,
                        Where where = Where::current()) const;
 
+  // Casts, as x.to(f16).
+  Variable half(Where where = Where::current()) const;
+  Variable bfloat16(Where where = Where::current()) const;
+  Variable type(DType dtype, Where where = Where::current()) const;
+
   // Tensors of this dtype, on this device.
   Variable new_zeros(const Shape& shape) const;
   Variable new_ones(const Shape& shape) const;
@@ -455,6 +478,8 @@ class VariableOps : public ReductionOps {
   requires(sizeof...(N) > 1) auto permute(N... dims) const { return permute(Dims::of(dims...)); }
   template <std::integral... N>
   requires(sizeof...(N) > 1) auto expand(N... sizes) const { return expand(Dims::of(sizes...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) auto flip(N... dims) const { return flip(Dims::of(dims...)); }
   template <std::integral... N>
   requires(sizeof...(N) > 1) auto repeat(N... times) const { return repeat(Dims::of(times...)); }
 
@@ -480,10 +505,6 @@ class VariableOps : public ReductionOps {
   template <typename V = void>
   auto type() const {
     static_assert(detail::kNever<V>, "type x.dtype(), or x.to(f32) to cast, instead of x.type()");
-  }
-  template <typename V = void>
-  auto half() const {
-    static_assert(detail::kNever<V>, "type x.to(f16) instead of x.half()");
   }
   template <typename V = void>
   auto length() const {

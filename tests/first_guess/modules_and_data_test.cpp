@@ -258,7 +258,7 @@ TEST(FirstGuessData, TemporaryLoaders) {
   optim::SGD sgd(net, 0.1);
   const Variable x = linspace(-1, 1, 8).view(8, 1);
   const TensorDataset dataset(x, x * 2);
-  const FitOptions quiet{.epochs = 20, .verbose = 0, .loss = mse_loss};
+  const FitOptions quiet{.epochs = 20, .loss = mse_loss, .verbose = 0};
   fit(net, DataLoader(dataset, {.batch_size = 4}), sgd, quiet);
   EXPECT_LT(evaluate(net, DataLoader(dataset, {.batch_size = 4}), {.loss = mse_loss}).loss, 0.1);
   // Functions are losses by their names, although they have overloads.
@@ -273,6 +273,24 @@ TEST(FirstGuessData, TemporaryLoaders) {
     EXPECT_TRUE(by_name(y, t).equal(expected));
   const LossFn entropy = binary_cross_entropy;
   EXPECT_TRUE(entropy(sigmoid(y), t).equal(binary_cross_entropy(sigmoid(y), t)));
+}
+
+TEST(FirstGuessModules, PartsByNumber) {
+  nn::Sequential net(nn::Linear(2, 3), nn::Linear(3, 1));
+  net.insert(1, nn::ReLU());
+  net.insert(3, nn::Sigmoid());
+  GUESS("ReLU", net[1].kind());
+  EXPECT_TRUE(net.state_dict().contains("2.weight"));
+  EXPECT_THROW(net.insert(5, nn::ReLU()), IndexError);
+  nn::Sequential named({{"first", nn::Linear(2, 3)}});
+  EXPECT_THROW(named.insert(0, nn::ReLU()), ArgumentError);
+  optim::Adagrad adagrad(net.parameters(), 0.1, 0.01);
+  EXPECT_THROW(adagrad.param_groups()[3].lr = 1.0, IndexError);
+  nn::Linear online(2, 1), target(2, 1);
+  NoGrad no_grad;
+  for (auto [p, q] : zip(online.parameters(), target.parameters())) q.copy_(p);
+  EXPECT_TRUE(target.weight.equal(online.weight));
+  optim::MultiStepLR schedule(adagrad, {1, 3});
 }
 
 }  // namespace

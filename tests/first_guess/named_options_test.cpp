@@ -212,5 +212,77 @@ TEST(FirstGuessNamed, StatesInOneFile) {
       ArgumentError);
 }
 
+TEST(FirstGuessNamed, OpsWithSeveralOptions) {
+  const Variable x = tensor({{1.0, 3.0, 6.0}, {2.0, 2.0, 9.0}});
+  GUESS("[[1],[7]]", diff(x, {.n = 2}));
+  GUESS("[[1, -1, 3]]", diff(x, {.dim = 0}));
+  GUESS("[3, 9]", diagonal(x, {.offset = 1}));
+  GUESS("[[1, 3],[2, 2]]", topk(x, 2, {.largest = false}).values);
+  GUESS("[[1, 0, 1]]", x.topk(1, {.dim = 0}).indices);
+  GUESS("[[6, 3, 1],[9, 2, 2]]", sort(x, 1, {.descending = true}).values);
+  GUESS("[[6, 3, 1],[9, 2, 2]]", x.sort(1, {.descending = true})[0]);
+  const Variable sorted = tensor({1.0, 2.0, 2.0, 3.0});
+  GUESS("[1, 3]", searchsorted(sorted, tensor({1.0, 2.0}), {.side = "right"}));
+  GUESS("[0, 1]", searchsorted(sorted, tensor({1.0, 2.0}), {.side = "left"}));
+  GUESS("[1, 3]", torch::searchsorted(sorted, tensor({1.0, 2.0}), /*out_int32=*/false, true));
+  EXPECT_THROW(searchsorted(sorted, sorted, true, true), ArgumentError);
+  GUESS("[3.25, 3.75]", trapezoid(x, {.dx = 0.5}));
+  GUESS("[6.5, 7.5]", trapezoid(x, {.x = tensor({0.0, 1.0, 2.0})}));
+  GUESS("1", x.aminmax({.dim = 1}).min[0]);
+  GUESS("[[9]]", x.aminmax({.keepdim = true}).max);
+  GUESS("[[1.5, 2],[2.5, 6]]",
+        quantile(tensor({{1.0, 2.0, 3.0}, {2.0, 2.0, 10.0}}), tensor({0.25, 0.75}), 1));
+  const Variable image = ones({1, 1, 4, 4}), taps = ones({1, 1, 3, 3});
+  GUESS("[1, 1, 4, 4]", conv2d(image, taps, {.padding = "same", .dilation = 1}).shape());
+  GUESS("[1, 1, 2, 2]", conv2d(image, taps, {.padding = "valid"}).shape());
+  GUESS("[1, 1, 4, 4]", conv2d(image, taps, {.padding = {1, 1}}).shape());
+  GUESS("[1, 1, 2, 2]", conv2d(image, taps, {}).shape());
+  GUESS("[1, 1, 8]", conv1d(ones({1, 1, 8}), ones({1, 1, 3}), {.padding = "same"}).shape());
+  GUESS("[[1, 3, 6]]", embedding(tensor({0}), x, {.padding_idx = 0}));
+  EXPECT_TRUE(nn::CosineSimilarity({.dim = 1, .eps = 1e-6})(x, x).allclose(ones({2})));
+  GUESS("0",
+        nn::LayerNorm({.normalized_shape = {3}, .elementwise_affine = false}).parameters().size());
+  GUESS("[1, 1, 2, 2]", nn::AvgPool2d({.kernel_size = 2, .stride = 2})(image).shape());
+  GUESS("[1, 1, 2, 2]", nn::UpsamplingBilinear2d(2)(image).shape());
+  GUESS("[1, 1, 8, 8]", nn::UpsamplingNearest2d({.scale_factor = 2})(image).shape());
+  const Variable sequence = ones({3, 1, 4});
+  nn::MultiheadAttention attention(4, 2);
+  const auto [y, weights] =
+      attention(sequence, sequence, sequence, {.average_attn_weights = false});
+  GUESS("[1, 2, 3, 3]", weights.shape());
+  nn::TransformerEncoder encoder(nn::TransformerEncoderLayer(4, 2), 2);
+  encoder.eval();
+  EXPECT_TRUE(encoder(sequence, {.is_causal = true})
+                  .allclose(encoder(
+                      sequence, {.mask = nn::Transformer::generate_square_subsequent_mask(3)})));
+}
+
+TEST(FirstGuessNamed, Members) {
+  const Variable x = tensor({{1.0, 2.0}, {3.0, 4.0}});
+  GUESS("[[1, 2],[9, 9]]", x.select_scatter(tensor({9.0, 9.0}), 0, 1));
+  GUESS("[[9, 2],[9, 4]]", x.slice_scatter(tensor({{9.0}, {9.0}}), 1, 0, 1));
+  GUESS("[[9, 2],[3, 9]]", x.diagonal_scatter(tensor({9.0, 9.0})));
+  GUESS("[[2],[4]]", x.hsplit(2)[1]);
+  GUESS("[[1, 2]]", x.vsplit(2)[0]);
+  GUESS("[[1],[3]]", x.tensor_split({1}, 1)[0]);
+  GUESS("[[4, 3],[2, 1]]", x.flip(0, 1));
+  EXPECT_TRUE(x.norm("fro").equal(x.norm()));
+  EXPECT_TRUE(x.norm("nuc").allclose(linalg::matrix_norm(x, "nuc")));
+  GUESS("4", x.norm(0));
+  GUESS("[[0.1, 0.2],[0.3, 0.4]]", (x / 9.99).round({.decimals = 1}));
+  GUESS("[[1, 2],[2, 2]]", x.clamp(std::nullopt, 2));
+  EXPECT_TRUE((x / 4).logit(1e-3).equal(logit(x / 4, 1e-3)));
+  GUESS("float16", x.half().dtype());
+  GUESS("bfloat16", x.bfloat16().dtype());
+  GUESS("int32", x.type(torch::kInt32).dtype());
+  GUESS("[[2],[4]]", x.index({Slice(), std::vector<int64_t>{1}}));
+  GUESS("float64", as_tensor(std::vector<float>{1, 2}, f64).dtype());
+  GUESS("255", tensor(255.9).item<uint8_t>() + 0);
+  EXPECT_THROW(tensor(1e20).item<int>(), ArgumentError);
+  EXPECT_THROW(tensor(-1.5).item<size_t>(), ArgumentError);
+  EXPECT_THROW(tensor(NAN).item<int64_t>(), ArgumentError);
+  GUESS("-9223372036854775808", tensor(-9223372036854775808.0).item<int64_t>());
+}
+
 }  // namespace
 }  // namespace tapegrad

@@ -360,8 +360,8 @@ TEST(OptionOrders, KerasCallbacks) {
       fit(net, x, y, sgd,
           {.epochs = 3,
            .batch_size = 20,
-           .verbose = 0,
            .loss = nn::MSELoss(),
+           .verbose = 0,
            .validation_data = {x, y},
            .accuracy = false,
            .callbacks = {LearningRateScheduler(

@@ -141,8 +141,8 @@ void add_keras_rows(Table& table) {
     optim::SGD sgd(net, 0.01);
     fit(net, ones({2, 1}), ones({2, 1}), sgd,
         {.epochs = epochs,
-         .verbose = 0,
          .loss = [](const Variable& a, const Variable& b) { return mse_loss(a, b); },
+         .verbose = 0,
          .accuracy = false,
          .callbacks = {LearningRateScheduler([lr](int64_t, double) { return lr; }),
                        LambdaCallback({.on_epoch_end = [](int64_t, const EpochResult&) {}}),
