@@ -81,8 +81,7 @@ requires(I < 2) Variable get(const AttentionOutput& y) {
 class MultiheadAttention final : public Model<MultiheadAttention> {
  public:
   static constexpr std::string_view kName = "MultiheadAttention";
-  template <std::same_as<std::nullptr_t> T>
-  explicit MultiheadAttention(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit MultiheadAttention(RefusedNullptr);
   explicit MultiheadAttention(MultiheadAttentionOptions options);
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout = 0.0,
                      Where where = Where::current());
@@ -138,8 +137,7 @@ struct TransformerEncoderLayerOptions {
 class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
  public:
   static constexpr std::string_view kName = "TransformerEncoderLayer";
-  template <std::same_as<std::nullptr_t> T>
-  explicit TransformerEncoderLayer(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit TransformerEncoderLayer(RefusedNullptr);
   explicit TransformerEncoderLayer(TransformerEncoderLayerOptions options);
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
                           double dropout = 0.1);
@@ -191,8 +189,7 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
 class TransformerEncoder final : public Model<TransformerEncoder> {
  public:
   static constexpr std::string_view kName = "TransformerEncoder";
-  template <std::same_as<std::nullptr_t> T>
-  explicit TransformerEncoder(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit TransformerEncoder(RefusedNullptr);
   TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
                      std::optional<LayerNorm> norm = {});
 

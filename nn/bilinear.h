@@ -22,8 +22,7 @@ namespace tapegrad::nn {
 class Bilinear final : public Model<Bilinear> {
  public:
   static constexpr std::string_view kName = "Bilinear";
-  template <std::same_as<std::nullptr_t> T>
-  explicit Bilinear(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit Bilinear(RefusedNullptr);
   Bilinear(int64_t in1_features, int64_t in2_features, int64_t out_features, bool bias = true);
   void members(Members& m) override { m("weight", weight)("bias", bias); }
   Variable forward(const Variable& x1, const Variable& x2) const;

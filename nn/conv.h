@@ -83,8 +83,7 @@ class Conv : public Model<Self, Weighted> {
 class Conv1d final : public Conv<Conv1d, int64_t> {
  public:
   static constexpr std::string_view kName = "Conv1d";
-  template <std::same_as<std::nullptr_t> T>
-  explicit Conv1d(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit Conv1d(RefusedNullptr);
   explicit Conv1d(ConvOptions<int64_t> options);
   Conv1d(int64_t in_channels, int64_t out_channels, ConvOptions<int64_t> options)
       : Conv1d(in_channels, out_channels, options.kernel_size, options) {}
@@ -103,8 +102,7 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
   static constexpr std::string_view kName = "Conv2d";
   explicit Conv2d(ConvOptions<Size2d> options);
-  template <std::same_as<std::nullptr_t> T>
-  explicit Conv2d(T) noexcept(Weighted::refuse_nullptr<T>()) {}
+  explicit Conv2d(RefusedNullptr);
   Conv2d(int64_t in_channels, int64_t out_channels, ConvOptions<Size2d> options)
       : Conv2d(in_channels, out_channels, options.kernel_size, options) {}
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, ConvOptions<Size2d> options)
@@ -123,8 +121,7 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
 class Conv3d final : public Conv<Conv3d, Size3d> {
  public:
   static constexpr std::string_view kName = "Conv3d";
-  template <std::same_as<std::nullptr_t> T>
-  explicit Conv3d(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit Conv3d(RefusedNullptr);
   explicit Conv3d(ConvOptions<Size3d> options);
   Conv3d(int64_t in_channels, int64_t out_channels, ConvOptions<Size3d> options)
       : Conv3d(in_channels, out_channels, options.kernel_size, options) {}
@@ -171,8 +168,7 @@ class ConvTranspose : public Model<Self, Weighted> {
 class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
  public:
   static constexpr std::string_view kName = "ConvTranspose1d";
-  template <std::same_as<std::nullptr_t> T>
-  explicit ConvTranspose1d(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit ConvTranspose1d(RefusedNullptr);
   explicit ConvTranspose1d(ConvTransposeOptions<int64_t> options);
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<int64_t> options)
       : ConvTranspose1d(in_channels, out_channels, options.kernel_size, options) {}
@@ -191,8 +187,7 @@ class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
 class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
  public:
   static constexpr std::string_view kName = "ConvTranspose2d";
-  template <std::same_as<std::nullptr_t> T>
-  explicit ConvTranspose2d(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit ConvTranspose2d(RefusedNullptr);
   explicit ConvTranspose2d(ConvTransposeOptions<Size2d> options);
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<Size2d> options)
       : ConvTranspose2d(in_channels, out_channels, options.kernel_size, options) {}

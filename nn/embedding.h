@@ -37,8 +37,7 @@ struct EmbeddingSettings {
 class Embedding final : public Model<Embedding> {
  public:
   static constexpr std::string_view kName = "Embedding";
-  template <std::same_as<std::nullptr_t> T>
-  explicit Embedding(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit Embedding(RefusedNullptr);
   explicit Embedding(EmbeddingSettings options);
   Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1,
             Where where = Where::current());
@@ -86,8 +85,7 @@ struct EmbeddingBagOptions {
 class EmbeddingBag final : public Model<EmbeddingBag> {
  public:
   static constexpr std::string_view kName = "EmbeddingBag";
-  template <std::same_as<std::nullptr_t> T>
-  explicit EmbeddingBag(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit EmbeddingBag(RefusedNullptr);
   explicit EmbeddingBag(EmbeddingBagOptions options);
   EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, Where where = Where::current());
   EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options)
@@ -117,8 +115,7 @@ struct DropoutOptions {
 class Dropout final : public Stateless<Dropout> {
  public:
   static constexpr std::string_view kName = "Dropout";
-  template <std::same_as<std::nullptr_t> T>
-  explicit Dropout(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit Dropout(RefusedNullptr);
   explicit Dropout(double p = 0.5, bool inplace = false, Where where = Where::current());
   explicit Dropout(DropoutOptions options);
 

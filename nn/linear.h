@@ -1,6 +1,7 @@
 // Linear: y = x W^T + b.
 #pragma once
 
+#include "nn/refused_nullptr.h"
 #include "nn/weighted.h"
 #include "ops/epilogue.h"
 
@@ -18,8 +19,7 @@ class Linear final : public Model<Linear, Weighted> {
  public:
   static constexpr std::string_view kName = "Linear";
   explicit Linear(LinearSettings options);
-  template <std::same_as<std::nullptr_t> T>
-  explicit Linear(T) noexcept(Weighted::refuse_nullptr<T>()) {}
+  explicit Linear(RefusedNullptr);
   Linear(int64_t in_features, int64_t out_features, bool bias = true,
          Where where = Where::current());
   /// Takes both sizes, and options by name: Linear(784, 10, {.bias = false}).

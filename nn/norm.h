@@ -72,8 +72,7 @@ class BatchNorm : public Model<Self> {
 class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
  public:
   static constexpr std::string_view kName = "BatchNorm1d";
-  template <std::same_as<std::nullptr_t> T>
-  explicit BatchNorm1d(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit BatchNorm1d(RefusedNullptr);
   explicit BatchNorm1d(BatchNormOptions options = {});
   BatchNorm1d(int64_t num_features, BatchNormOptions options)
       : BatchNorm1d(detail::with_features(num_features, options)) {}
@@ -87,8 +86,7 @@ class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
 class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
  public:
   static constexpr std::string_view kName = "BatchNorm2d";
-  template <std::same_as<std::nullptr_t> T>
-  explicit BatchNorm2d(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit BatchNorm2d(RefusedNullptr);
   explicit BatchNorm2d(BatchNormOptions options = {});
   BatchNorm2d(int64_t num_features, BatchNormOptions options)
       : BatchNorm2d(detail::with_features(num_features, options)) {}
@@ -165,8 +163,7 @@ struct GroupNormOptions {
 class GroupNorm final : public Model<GroupNorm> {
  public:
   static constexpr std::string_view kName = "GroupNorm";
-  template <std::same_as<std::nullptr_t> T>
-  explicit GroupNorm(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit GroupNorm(RefusedNullptr);
   explicit GroupNorm(GroupNormOptions options, Where where = Where::current());
   /// Takes both sizes, and options by name: GroupNorm(8, 64, {.affine = false}).
   GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options,
@@ -242,8 +239,7 @@ struct LayerNormOptions {
 class LayerNorm final : public Model<LayerNorm> {
  public:
   static constexpr std::string_view kName = "LayerNorm";
-  template <std::same_as<std::nullptr_t> T>
-  explicit LayerNorm(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit LayerNorm(RefusedNullptr);
   explicit LayerNorm(LayerNormOptions options, Where where = Where::current());
   /// A template, so that `LayerNorm({{64}, 1e-6})` means the options.
   template <std::integral Int>

@@ -107,8 +107,7 @@ class Recurrent : public Model<Self> {
 class LSTM final : public Recurrent<LSTM> {
  public:
   static constexpr std::string_view kName = "LSTM";
-  template <std::same_as<std::nullptr_t> T>
-  explicit LSTM(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit LSTM(RefusedNullptr);
   explicit LSTM(RecurrentOptions options);
   LSTM(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : LSTM(detail::with_sizes(options, input_size, hidden_size)) {}
@@ -136,8 +135,7 @@ class LSTM final : public Recurrent<LSTM> {
 class GRU final : public Recurrent<GRU> {
  public:
   static constexpr std::string_view kName = "GRU";
-  template <std::same_as<std::nullptr_t> T>
-  explicit GRU(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit GRU(RefusedNullptr);
   explicit GRU(RecurrentOptions options);
   GRU(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : GRU(detail::with_sizes(options, input_size, hidden_size)) {}
@@ -154,8 +152,7 @@ class GRU final : public Recurrent<GRU> {
 class RNN final : public Recurrent<RNN> {
  public:
   static constexpr std::string_view kName = "RNN";
-  template <std::same_as<std::nullptr_t> T>
-  explicit RNN(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit RNN(RefusedNullptr);
   explicit RNN(RecurrentOptions options);
   RNN(RecurrentOptions options, Choice<Nonlinearity> nonlinearity);
   RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
@@ -193,8 +190,7 @@ class RecurrentCell : public Model<Self> {
 class LSTMCell final : public RecurrentCell<LSTMCell> {
  public:
   static constexpr std::string_view kName = "LSTMCell";
-  template <std::same_as<std::nullptr_t> T>
-  explicit LSTMCell(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit LSTMCell(RefusedNullptr);
   LSTMCell(int64_t input_size, int64_t hidden_size, bool bias = true);
   /// Maps x [batch, features] and the states [batch, hidden], by default zeros, to the new states:
   /// `auto [h1, c1] = cell(x, h, c);`.
@@ -210,8 +206,7 @@ class LSTMCell final : public RecurrentCell<LSTMCell> {
 class GRUCell final : public RecurrentCell<GRUCell> {
  public:
   static constexpr std::string_view kName = "GRUCell";
-  template <std::same_as<std::nullptr_t> T>
-  explicit GRUCell(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit GRUCell(RefusedNullptr);
   GRUCell(int64_t input_size, int64_t hidden_size, bool bias = true);
   Variable forward(const Variable& x, const Variable& h = {}) const;
 };

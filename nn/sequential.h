@@ -221,8 +221,7 @@ struct NamedLayer {
 class Sequential final : public Model<Sequential> {
  public:
   static constexpr std::string_view kName = "Sequential";
-  template <std::same_as<std::nullptr_t> T>
-  explicit Sequential(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit Sequential(RefusedNullptr);
   Sequential() = default;
   Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options = {});
   explicit Sequential(std::vector<AnyModule> layers, SequentialOptions options = {});

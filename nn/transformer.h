@@ -110,8 +110,7 @@ struct TransformerMasks {
 class Transformer final : public Model<Transformer> {
  public:
   static constexpr std::string_view kName = "Transformer";
-  template <std::same_as<std::nullptr_t> T>
-  explicit Transformer(T) noexcept(tapegrad::detail::refuse_nullptr<T>()) {}
+  explicit Transformer(RefusedNullptr);
   explicit Transformer(TransformerOptions options = {});
   Transformer(int64_t d_model, int64_t nhead, int64_t num_encoder_layers = 6,
               int64_t num_decoder_layers = 6, int64_t dim_feedforward = 2048, double dropout = 0.1)

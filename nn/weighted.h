@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/init.h"
+#include "nn/refused_nullptr.h"
 
 namespace tapegrad::nn {
 
@@ -41,15 +42,6 @@ class Weighted : public Module {
     if (parts_ == nullptr) [[likely]]
       return weight;
     return computed = compute_weight();
-  }
-
-  /// Compile error for `nn::Linear fc{nullptr}`, libtorch's empty layer.
-  template <typename T>
-  static constexpr bool refuse_nullptr() {
-    static_assert(tapegrad::detail::kNever<T>,
-                  "nn::Linear fc{nullptr}: construct the layer where it is declared: nn::Linear "
-                  "fc{784, 10}");
-    return true;
   }
 
  private:
