@@ -1,5 +1,5 @@
 // Sums over all elements, over rows or of each row, for one block of rows after another
-// (RowFunctions): the order of summation is that of reduce_rows() and reduce_columns() in
+// (RowFunctions): the order of summation is that of reduce_rows() and ColumnReduction in
 // tools/reduce_frame.h.
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/independent_rows.h"

@@ -361,120 +361,178 @@ void reduce_rows(const R& r, const Elements<typename R::Value>& x, const Reducti
   }
 }
 
+/// Reduction along columns. The columns of a row of outputs are divided into strips of up to kBlock
+/// columns. The rows of large strips are divided into pieces, one task each; at the end the totals
+/// of the pieces are joined.
 template <typename R>
-void reduce_columns(const R& r, const Elements<typename R::Value>& x, const ReductionPlan& plan,
-                    const double* centres, const TotalWriter<typename R::Total>& write) {
-  using Total = typename R::Total;
-  using Part = typename R::Part;
+class ColumnReduction {
   using Value = typename R::Value;
-  constexpr int kTogether = kRowsTogether<Value>;
-  Nest outer = plan.kept;
-  const Axis columns = outer.pop();
-  const int64_t rows = plan.reduced.count();
-  const int64_t row_step = plan.reduced.rank == 1 ? plan.reduced.inner().step : 0;
-  const int64_t blocks = (columns.size + kBlock - 1) / kBlock;
-  const int64_t strips = outer.count() * blocks;  // strips of up to kBlock columns
-  const int64_t width = std::min(columns.size, kBlock);
-  const int64_t pieces = pieces_for(strips, rows * width, (rows + kRowsAtOnce - 1) / kRowsAtOnce);
-  std::vector<Total> parts(pieces > 1 ? strips * pieces * width : 0);
-  // Few columns of rows that follow each other in memory: several rows are loaded together.
-  const bool is_dense = columns.size < kFewColumns && columns.step == 1 && row_step == columns.size;
-  // The rows [begin, end) of up to kBlock columns that start at `first`.
-  const auto run_strip = [&](Nest::Offsets at, int64_t first, int64_t begin, int64_t end,
-                             Total* part) {
-    const int64_t n = std::min(kBlock, columns.size - first);
+  using Part = typename R::Part;
+  using Total = typename R::Total;
+
+ public:
+  ColumnReduction(const R& r, const Elements<Value>& x, const ReductionPlan& plan,
+                  const double* centres, const TotalWriter<Total>& write)
+      : r_(r), x_(x), plan_(plan), centres_(centres), write_(write), outer_(plan.kept) {
+    columns_ = outer_.pop();
+    rows_ = plan.reduced.count();
+    row_step_ = plan.reduced.rank == 1 ? plan.reduced.inner().step : 0;
+    is_dense_ = columns_.size < kFewColumns && columns_.step == 1 && row_step_ == columns_.size;
+    blocks_ = (columns_.size + kBlock - 1) / kBlock;
+    strips_ = outer_.count() * blocks_;
+    width_ = std::min(columns_.size, kBlock);
+    pieces_ = pieces_for(strips_, rows_ * width_, (rows_ + kRowsAtOnce - 1) / kRowsAtOnce);
+    if (pieces_ > 1) piece_totals_.resize(strips_ * pieces_ * width_);
+  }
+
+  void run() {
+    const int64_t together = pieces_ == 1 && blocks_ == 1 ? outputs_together(rows_ * width_) : 1;
+    const auto run_one = [&](int64_t task) __attribute__((noinline)) { run_task(task, together); };
+    share_tasks((strips_ * pieces_ + together - 1) / together, strips_ * rows_ * width_ > kParallel,
+                run_one);
+    if (pieces_ > 1) join_pieces();
+  }
+
+ private:
+  static constexpr int kTogether = kRowsTogether<Value>;
+
+  /// A task is one piece of a strip, or `together` strips of whole rows.
+  void run_task(int64_t task, int64_t together) {
+    if (pieces_ > 1 || blocks_ > 1) {
+      const int64_t piece = task % pieces_, strip = task / pieces_;
+      return reduce_strip(outer_.at(strip / blocks_), strip % blocks_ * kBlock,
+                          piece * rows_ / pieces_, (piece + 1) * rows_ / pieces_,
+                          pieces_ > 1 ? piece_totals_.data() + task * width_ : nullptr);
+    }
+    const int64_t end = std::min(strips_, (task + 1) * together);
+    Nest::Walk walk(outer_, task * together);
+    for (int64_t i = task * together; i < end; ++i, walk.next())
+      reduce_strip(walk.at(), 0, 0, rows_, nullptr);
+  }
+
+  /// Reduces the rows [begin, end) of the strip that begins with column `first`. Stores the totals
+  /// in `piece`, or in the outputs if `piece` is null.
+  void reduce_strip(Nest::Offsets at, int64_t first, int64_t begin, int64_t end,
+                    Total* piece) const {
+    const int64_t n = std::min(kBlock, columns_.size - first);
     alignas(64) Value buffer[kTogether][kBlock];
-    Part lanes[kBlock];
+    Part parts[kBlock];
     Total totals[kBlock];
     double centre[Centred<R> ? kBlock : 1] = {};
     if constexpr (Centred<R>)
-      for (int64_t j = 0; j < n; ++j) centre[j] = centres[at.out + (first + j) * columns.out_step];
+      for (int64_t j = 0; j < n; ++j)
+        centre[j] = centres_[at.out + (first + j) * columns_.out_step];
     const bool once = end - begin <= kRowsAtOnce;  // then the Parts are the Totals
     if (!once) std::fill_n(totals, n, Total(R::kFirst));
-    const int64_t base = at.in + first * columns.step;
-    const auto row = [&](int64_t i) {
-      return base + (row_step != 0 ? i * row_step : plan.reduced.at(i).in);
-    };
+    const int64_t base = at.in + first * columns_.step;
     for (int64_t start = begin; start < end; start += kRowsAtOnce) {
-      std::fill_n(lanes, n, R::kFirst);
       const int64_t last = std::min(end, start + kRowsAtOnce);
-      const auto add_rows = [&]<int k>(int64_t i, std::integral_constant<int, k>) {
-        const Value* values[k];
-        int64_t next[k];
-        unrolled<k>([&](auto l) {
-          values[l] = x.load(row(i + l), columns.step, n, buffer[l]);
-          if (n >= kStripe) next[l] = row(std::min(i + k + l, rows - 1));
-        });
-        const auto add = [&](int64_t from, int64_t to) {
-          if constexpr (requires { r.add_rows(lanes, values, from, to); })
-            return r.add_rows(lanes, values, from, to);
-          else
-            for (int64_t j = from; j < to; ++j)
-              unrolled<k>([&](auto l) {
-                lanes[j] = add_value(r, lanes[j], values[l][j], centre[Centred<R> ? j : 0]);
-              });
-        };
-        int64_t j = 0;
-        for (; j + kStripe <= n; j += kStripe) {
-          if (columns.step == 1) unrolled<k>([&](auto l) { x.prefetch(next[l] + j, kStripe); });
-          add(j, j + kStripe);
-        }
-        add(j, n);
-      };
-      int64_t i = start;
-      if (is_dense)
-        for (int64_t count; i < last; i += count) {
-          count = std::min(last - i, kBlock / n);
-          const Value* values = x.load(row(i), 1, count * n, buffer[0]);
-          for (int64_t j = 0; j < n; ++j) {
-            Part part = lanes[j];
-            for (int64_t k = 0; k < count; ++k)
-              part = add_value(r, part, values[k * n + j], centre[Centred<R> ? j : 0]);
-            lanes[j] = part;
-          }
-        }
-      for (; i + kTogether <= last; i += kTogether)
-        add_rows(i, std::integral_constant<int, kTogether>());
-      if constexpr (kTogether > 1)
-        for (; i < last; ++i) add_rows(i, std::integral_constant<int, 1>());
+      std::fill_n(parts, n, R::kFirst);
+      if (is_dense_) {
+        add_dense_rows(base, start, last, n, centre, buffer[0], parts);
+      } else {
+        int64_t i = start;
+        for (; i + kTogether <= last; i += kTogether)
+          add_rows<kTogether>(base, i, n, centre, buffer, parts);
+        if constexpr (kTogether > 1)
+          for (; i < last; ++i) add_rows<1>(base, i, n, centre, buffer, parts);
+      }
       if (!once)
-        for (int64_t j = 0; j < n; ++j) totals[j] = r.join(totals[j], Total(lanes[j]));
+        for (int64_t j = 0; j < n; ++j) totals[j] = r_.join(totals[j], Total(parts[j]));
     }
-    if (once) std::copy_n(lanes, n, totals);
-    if (plan.repeats != 1)
-      for (int64_t j = 0; j < n; ++j) totals[j] = r.repeat(totals[j], plan.repeats);
-    if (part != nullptr)
-      std::copy_n(totals, n, part);
+    if (once) std::copy_n(parts, n, totals);
+    if (plan_.repeats != 1)
+      for (int64_t j = 0; j < n; ++j) totals[j] = r_.repeat(totals[j], plan_.repeats);
+    if (piece != nullptr)
+      std::copy_n(totals, n, piece);
     else
-      write(at.out + first * columns.out_step, columns.out_step, totals, n);
-  };
-  const int64_t together = pieces == 1 && blocks == 1 ? outputs_together(rows * width) : 1;
-  const auto run = [&](int64_t task) __attribute__((noinline)) {
-    if (pieces > 1 || blocks > 1) {
-      const int64_t piece = task % pieces, strip = task / pieces;
-      return run_strip(outer.at(strip / blocks), strip % blocks * kBlock, piece * rows / pieces,
-                       (piece + 1) * rows / pieces,
-                       pieces > 1 ? parts.data() + task * width : nullptr);
-    }
-    const int64_t end = std::min(strips, (task + 1) * together);
-    Nest::Walk walk(outer, task * together);
-    for (int64_t i = task * together; i < end; ++i, walk.next())
-      run_strip(walk.at(), 0, 0, rows, nullptr);
-  };
-  share_tasks((strips * pieces + together - 1) / together, strips * rows * width > kParallel, run);
-  if (pieces == 1) return;
-  std::vector<Total> totals(width);
-  for (int64_t strip = 0; strip < strips; ++strip) {
-    const int64_t first = strip % blocks * kBlock;
-    const int64_t n = std::min(kBlock, columns.size - first);
-    std::fill_n(totals.begin(), n, Total(R::kFirst));
-    for (int64_t i = 0; i < pieces; ++i)
-      for (int64_t j = 0; j < n; ++j)
-        totals[size_t(j)] = r.join(totals[size_t(j)], parts[(strip * pieces + i) * width + j]);
-    write(outer.at(strip / blocks).out + first * columns.out_step, columns.out_step, totals.data(),
-          n);
+      write_(at.out + first * columns_.out_step, columns_.out_step, totals, n);
   }
-}
+
+  /// Returns the offset of row i of a strip whose first row is at `base`.
+  int64_t row(int64_t base, int64_t i) const {
+    return base + (row_step_ != 0 ? i * row_step_ : plan_.reduced.at(i).in);
+  }
+
+  /// Adds kRows rows of n columns, from row i on, to the Parts of the columns.
+  template <int kRows>
+  [[gnu::always_inline]] void add_rows(int64_t base, int64_t i, int64_t n, const double* centre,
+                                       Value (&buffer)[kTogether][kBlock], Part* parts) const {
+    const Value* values[kRows];
+    int64_t next[kRows];  // rows to prefetch
+    unrolled<kRows>([&](auto k) {
+      values[k] = x_.load(row(base, i + k), columns_.step, n, buffer[k]);
+      if (n >= kStripe) next[k] = row(base, std::min(i + kRows + k, rows_ - 1));
+    });
+    int64_t j = 0;
+    for (; j + kStripe <= n; j += kStripe) {
+      if (columns_.step == 1) unrolled<kRows>([&](auto k) { x_.prefetch(next[k] + j, kStripe); });
+      add_columns(values, j, j + kStripe, centre, parts);
+    }
+    add_columns(values, j, n, centre, parts);
+  }
+
+  /// Adds the columns [from, to) of several rows to the Parts of the columns.
+  template <int kRows>
+  [[gnu::always_inline]] void add_columns(const Value* const (&values)[kRows], int64_t from,
+                                          int64_t to, const double* centre, Part* parts) const {
+    if constexpr (requires { r_.add_rows(parts, values, from, to); })
+      r_.add_rows(parts, values, from, to);
+    else
+      for (int64_t j = from; j < to; ++j)
+        unrolled<kRows>([&](auto k) {
+          parts[j] = add_value(r_, parts[j], values[k][j], centre[Centred<R> ? j : 0]);
+        });
+  }
+
+  /// Adds the rows [i, last) of n columns, which follow each other in memory, to the Parts of the
+  /// columns. Loads as many rows at once as `buffer` has room for.
+  [[gnu::always_inline]] void add_dense_rows(int64_t base, int64_t i, int64_t last, int64_t n,
+                                             const double* centre, Value* buffer,
+                                             Part* parts) const {
+    for (int64_t count; i < last; i += count) {
+      count = std::min(last - i, kBlock / n);
+      const Value* values = x_.load(row(base, i), 1, count * n, buffer);
+      for (int64_t j = 0; j < n; ++j) {
+        Part part = parts[j];
+        for (int64_t k = 0; k < count; ++k)
+          part = add_value(r_, part, values[k * n + j], centre[Centred<R> ? j : 0]);
+        parts[j] = part;
+      }
+    }
+  }
+
+  void join_pieces() const {
+    std::vector<Total> totals(width_);
+    for (int64_t strip = 0; strip < strips_; ++strip) {
+      const int64_t first = strip % blocks_ * kBlock;
+      const int64_t n = std::min(kBlock, columns_.size - first);
+      const Total* piece = piece_totals_.data() + strip * pieces_ * width_;
+      std::fill_n(totals.begin(), n, Total(R::kFirst));
+      for (int64_t i = 0; i < pieces_; ++i, piece += width_)
+        for (int64_t j = 0; j < n; ++j) totals[size_t(j)] = r_.join(totals[size_t(j)], piece[j]);
+      write_(outer_.at(strip / blocks_).out + first * columns_.out_step, columns_.out_step,
+             totals.data(), n);
+    }
+  }
+
+  const R& r_;
+  const Elements<Value>& x_;
+  const ReductionPlan& plan_;
+  const double* centres_;
+  const TotalWriter<Total>& write_;
+
+  Nest outer_;  // the kept loops around the columns
+  Axis columns_;
+  int64_t rows_;
+  int64_t row_step_;  // 0 if the step between rows is not constant
+  bool is_dense_;     // few columns of rows that follow each other in memory
+  int64_t blocks_;    // strips per row of outputs
+  int64_t strips_;
+  int64_t width_;                    // columns of the widest strip
+  int64_t pieces_;                   // per strip
+  std::vector<Total> piece_totals_;  // by strip, piece and column; empty if pieces_ is 1
+};
 
 template <typename R>
 void reduce_elements(const R& r, const Elements<typename R::Value>& values, const Tensor& x,
@@ -489,7 +547,7 @@ void reduce_elements(const R& r, const Elements<typename R::Value>& values, cons
     return reduce_some_rows(r, values, rows, x.numel() / rows, centres, write);
   const ReductionPlan plan = plan_reduction(x, y);
   if (plan.by_columns)
-    reduce_columns(r, values, plan, centres, write);
+    ColumnReduction<R>(r, values, plan, centres, write).run();
   else
     reduce_rows(r, values, plan, centres, write);
 }
