@@ -1,12 +1,6 @@
-// Common frame of all reductions. The dimensions of x are kept or reduced; each kind is merged into
-// as few loops as its strides allow. There are two loop orders:
-//
-//   rows     The innermost loop is reduced: every output reduces rows of memory.
-//   columns  The innermost loop is kept: a row of outputs is updated by successive rows of x.
-//
-// Elements are combined in `Part`s of at most kBlock elements; Parts are combined in `Total`s,
-// which may have a wider type. The order of combination depends only on the sizes, never on the
-// number of threads.
+// Common frame of all reductions, whose loops reduce_plan.h selects. Elements are combined in
+// `Part`s of at most kBlock elements; Parts are combined in `Total`s, which may have a wider type.
+// The order of combination depends only on the sizes, never on the number of threads.
 //
 // A reducer of elements T has the types Value (Compute<T>), Part and Total, the neutral Part
 // kFirst, and
@@ -21,10 +15,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/reduce_plan.h"
 #include "backends/cpu/tools/share.h"
 #include "backends/cpu/tools/wide_sum.h"
 #include "core/base/tensor.h"
@@ -100,96 +94,13 @@ class TotalWriter {
   void (*row_)(const void*, int64_t, int64_t, const Total*, int64_t);
 };
 
-struct Axis {
-  int64_t size, step, out_step;
-};
-
-/// Nested loops, the outermost first.
-struct Nest {
-  int rank = 0;
-  std::array<Axis, kMaxRank + 1> axes;
-
-  void push(Axis axis) { axes[rank++] = axis; }
-  Axis pop() { return axes[--rank]; }
-  const Axis& inner() const { return axes[rank - 1]; }
-  int64_t count() const {
-    int64_t count = 1;
-    for (int i = 0; i < rank; ++i) count *= axes[i].size;
-    return count;
-  }
-  struct Offsets {
-    int64_t in = 0, out = 0;
-  };
-  Offsets at(int64_t index) const {
-    Offsets offsets;
-    for (int i = rank - 1; i >= 0; --i) {
-      const int64_t here = i > 0 ? index % axes[i].size : index;
-      offsets.in += here * axes[i].step;
-      offsets.out += here * axes[i].out_step;
-      if (i > 0) index /= axes[i].size;
-    }
-    return offsets;
-  }
-  /// The offsets of successive indices, without divisions.
-  class Walk {
-   public:
-    Walk(const Nest& nest, int64_t first) : nest_(nest), at_(nest.at(first)) {
-      for (int i = nest.rank - 1; i > 0; first /= nest.axes[i].size, --i)
-        index_[i] = first % nest.axes[i].size;
-    }
-    const Offsets& at() const { return at_; }
-    void next() {
-      for (int i = nest_.rank - 1; i >= 0; --i) {
-        const Axis& axis = nest_.axes[i];
-        at_.in += axis.step, at_.out += axis.out_step;
-        if (i == 0 || ++index_[i] < axis.size) return;
-        at_.in -= axis.size * axis.step, at_.out -= axis.size * axis.out_step;
-        index_[i] = 0;
-      }
-    }
-
-   private:
-    const Nest& nest_;
-    Offsets at_;
-    std::array<int64_t, kMaxRank + 1> index_;  // that of the outermost loop is not kept
-  };
-};
-
-struct ReductionPlan {
-  Nest kept, reduced;   // without loops of size 1, unless there is no other
-  int64_t repeats = 1;  // how often each element counts: reduced dimensions of stride 0
-  bool by_columns = false;
-};
-
-/// y has x's rank, with size 1 where x is reduced. Neither is empty.
-ReductionPlan plan_reduction(const Tensor& x, const Tensor& y);
-
-/// Shorter rows may be reduced along columns.
-inline constexpr int64_t kFewestColumns = 32;
-
-/// Returns the number of rows of a contiguous x that is reduced along its last dimensions only; 0
-/// for other operands. y has x's rank, with size 1 where x is reduced.
-inline int64_t contiguous_rows(const Tensor& x, const Tensor& y) {
-  if (y.numel() == 0 || !x.is_contiguous() || !y.is_contiguous()) return 0;
-  int64_t leading = 1;
-  for (int i = 0; i < x.rank() && leading < y.numel(); ++i) {
-    if (x.shape()[i] != y.shape()[i]) return 0;
-    leading *= y.shape()[i];
-  }
-  return leading;
-}
-/// Returns contiguous_rows() if the rows are not short; 0 for other operands.
-inline int64_t rows_reduced(const Tensor& x, const Tensor& y) {
-  if (y.numel() == 0 || x.numel() / y.numel() < kFewestColumns) return 0;
-  return contiguous_rows(x, y);
-}
-
+/// Reducer that receives a number of its output, the centre, with every element.
 template <typename R>
 concept Centred = requires {
   requires R::kCentred;
 };
 
-/// part and value may be vectors.
+/// Returns `part` with the value added. Both may be vectors. Only Centred reducers use the centre.
 template <typename R, typename Part, typename Value>
 Part add_value(const R& r, Part part, Value value, [[maybe_unused]] double centre) {
   if constexpr (Centred<R>)
@@ -198,6 +109,7 @@ Part add_value(const R& r, Part part, Value value, [[maybe_unused]] double centr
     return r.add(part, value);
 }
 
+/// Reducer of doubles that can add vectors of them.
 template <typename R>
 concept AddsDoubles = std::is_same_v<typename R::Value, double> &&
     std::is_same_v<typename R::Part, double> &&(
@@ -302,6 +214,8 @@ void reduce_some_rows(const R& r, const Elements<typename R::Value>& x, int64_t 
   }
 }
 
+/// Reduction along rows: each output combines rows of memory. If there are few outputs, the rows of
+/// an output are divided into pieces, one task each.
 template <typename R>
 void reduce_rows(const R& r, const Elements<typename R::Value>& x, const ReductionPlan& plan,
                  const double* centres, const TotalWriter<typename R::Total>& write) {
@@ -534,6 +448,7 @@ class ColumnReduction {
   std::vector<Total> piece_totals_;  // by strip, piece and column; empty if pieces_ is 1
 };
 
+/// reduce(), compiled once for all element types of x.
 template <typename R>
 void reduce_elements(const R& r, const Elements<typename R::Value>& values, const Tensor& x,
                      const Tensor& y, const TotalWriter<typename R::Total>& write,
