@@ -126,7 +126,7 @@
 #include "train/graphed_step.h"
 #include "train/history.h"
 #include "train/interrupt.h"
-#include "train/libtorch_names.h"
+#include "train/libtorch/libtorch_names.h"
 #include "train/memory_report.h"
 #include "train/plot.h"
 #include "train/regression_metrics.h"

@@ -18,7 +18,7 @@
 #include "tests/temp_dir.h"
 #include "train/callback.h"
 #include "train/fit.h"
-#include "train/libtorch_names.h"
+#include "train/libtorch/libtorch_names.h"
 #include "train/swa_utils.h"
 #include "train/tensorboard.h"
 

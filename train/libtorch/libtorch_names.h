@@ -45,8 +45,8 @@
 #include "ops/subscript.h"
 #include "optim/lbfgs.h"
 #include "optim/optimizers.h"
-#include "train/libtorch_data.h"
-#include "train/libtorch_functional.h"
+#include "train/libtorch/libtorch_data.h"
+#include "train/libtorch/libtorch_functional.h"
 
 namespace tapegrad::torch {
 

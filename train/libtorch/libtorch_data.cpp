@@ -1,4 +1,4 @@
-#include "train/libtorch_data.h"
+#include "train/libtorch/libtorch_data.h"
 
 #include "data/mnist.h"
 

@@ -1,4 +1,4 @@
-#include "train/libtorch_names.h"
+#include "train/libtorch/libtorch_names.h"
 
 namespace tapegrad::torch::nn {
 
