@@ -39,15 +39,4 @@ inline std::string contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Returns the message of the exception of type E that the call throws; empty if it throws none.
-template <typename E, typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return {};
-}
-
 }  // namespace tapegrad::testing

@@ -13,9 +13,12 @@
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "tests/core/support.h"
+#include "tests/error_message.h"
 
 namespace tapegrad::testing {
 namespace {
+
+using testing::message_of;
 
 constexpr BackwardOptions kRetain{.retain_graph = true};
 
@@ -199,18 +202,10 @@ TEST(ModuleHooks, SeeAllVariables) {
 TEST(ModuleHooks, ErrorsNameTheCallersLine) {
   const nn::MSELoss loss;
   const nn::MultiheadAttention attention({.embed_dim = 2, .num_heads = 1});
-  const auto text = [](const auto& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
-  const std::string of_two = text([&] { loss(leaf({1, 2}), leaf({1, 2, 3})); });
+  const std::string of_two = message_of([&] { loss(leaf({1, 2}), leaf({1, 2, 3})); });
   EXPECT_NE(of_two.find("hooks_test.cpp"), of_two.npos) << of_two;
   EXPECT_NE(of_two.find("MSELoss"), of_two.npos) << of_two;
-  const std::string of_three = text([&] { attention(leaf({1}), leaf({1}), leaf({1})); });
+  const std::string of_three = message_of([&] { attention(leaf({1}), leaf({1}), leaf({1})); });
   EXPECT_NE(of_three.find("hooks_test.cpp"), of_three.npos) << of_three;
   EXPECT_NE(of_three.find("MultiheadAttention"), of_three.npos) << of_three;
 }

@@ -17,21 +17,14 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/error_message.h"
 
 namespace tapegrad {
 namespace {
 
-const Device kSecond{DeviceType::kCuda, 1};
+using testing::message_of;
 
-template <typename E, typename F>
-std::string message(F f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+const Device kSecond{DeviceType::kCuda, 1};
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != text.npos;
@@ -46,7 +39,7 @@ TEST(CudaDevices, AreFoundByIndex) {
   EXPECT_TRUE(contains(why_unavailable({DeviceType::kCuda, 2}), "no CUDA device 2, of 2"));
   EXPECT_TRUE(contains(runtime_info(), "cuda:1: cuda_on_host"));
   EXPECT_TRUE(contains(runtime_info(), "cuDNN "));
-  const std::string text = message<DeviceError>([] {
+  const std::string text = message_of<DeviceError>([] {
     Tensor::empty({1}, f32, {DeviceType::kCuda, 2});
   });
   EXPECT_TRUE(contains(text, "cuda:2: there is no CUDA device 2")) << text;
@@ -259,7 +252,7 @@ TEST(CudaMemory, ALimitIsKept) {
   empty_cache(kSecond);
   const MemoryStats before = memory_stats(kSecond);
   set_memory_limit(before.in_use + before.cached + (8 << 20), kSecond);
-  const std::string text = message<OutOfMemory>([] { Tensor::empty({16 << 20}, u8, kSecond); });
+  const std::string text = message_of<OutOfMemory>([] { Tensor::empty({16 << 20}, u8, kSecond); });
   EXPECT_TRUE(contains(text, "cuda:1 is out of memory: 16777216 bytes wanted")) << text;
   EXPECT_TRUE(contains(text, "limit ")) << text;
   EXPECT_TRUE(contains(text, "\n  kernels' workspaces  ")) << text;
@@ -309,7 +302,8 @@ TEST(CudaStreams, ThreadsShareADevice) {
 
 TEST(CudaErrors, NameTheOp) {
   const Variable x = ones({2}, {.device = gpu});
-  const std::string text = message<KernelError>([&] { kernels::add.at(DeviceType::kCuda, i16); });
+  const std::string text =
+      message_of<KernelError>([&] { kernels::add.at(DeviceType::kCuda, i16); });
   EXPECT_TRUE(contains(text, "add: no kernel for cuda int16; registered: cpu {")) << text;
   EXPECT_TRUE(contains(text, "cuda {")) << text;
 }

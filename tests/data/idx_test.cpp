@@ -8,6 +8,7 @@
 
 #include "core/base/allocator.h"
 #include "core/base/error.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {

@@ -16,10 +16,13 @@
 #include "data/split.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {
 namespace {
+
+using testing::message_of;
 
 Variable column(int64_t n) {
   std::vector<int64_t> values(static_cast<size_t>(n));
@@ -161,7 +164,7 @@ TEST(DataLoader, T57_ExceptionInAWorkerArrivesInItsPlace) {
                                                 }),
                       {.batch_size = 5, .num_workers = workers});
     int64_t delivered = 0;
-    const std::string text = testing::message_of<std::domain_error>([&] {
+    const std::string text = message_of<std::domain_error>([&] {
       for (auto& [x, y] : loader) delivered += x.numel();
     });
     EXPECT_EQ(text, "page 37 is torn") << workers << " workers";

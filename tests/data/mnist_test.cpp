@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {

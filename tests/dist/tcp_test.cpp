@@ -10,6 +10,7 @@
 #include "dist/init.h"
 #include "dist/internal/socket.h"
 #include "dist/internal/tcp_engine.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad::dist {

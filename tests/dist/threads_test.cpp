@@ -9,10 +9,13 @@
 
 #include "dist/init.h"
 #include "tests/dist/checks.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad::dist {
 namespace {
+
+using testing::message_of;
 
 class Ranks : public ::testing::TestWithParam<int> {};
 
@@ -137,10 +140,9 @@ TEST(ShardedCheckpoint, FilesThatAreMissingOrFromAnotherSaveAreNamed) {
   train(2);
   EXPECT_FALSE(std::filesystem::exists(path + ".1.1-of-2"));
   testing::put(path + ".2.1-of-2", first.substr(0, first.size() / 2));
-  EXPECT_NE(testing::message_of<FormatError>([&] { train(3); }).find(".2.1-of-2"),
-            std::string::npos);
+  EXPECT_NE(message_of<FormatError>([&] { train(3); }).find(".2.1-of-2"), std::string::npos);
   std::filesystem::remove(path + ".2.1-of-2");
-  EXPECT_NE(testing::message_of<IoError>([&] { train(3); }).find(".2.1-of-2"), std::string::npos);
+  EXPECT_NE(message_of<IoError>([&] { train(3); }).find(".2.1-of-2"), std::string::npos);
 }
 
 /// A folder that one rank cannot write to: all ranks throw, and the last checkpoint stays.
@@ -155,7 +157,7 @@ TEST(ShardedCheckpoint, IfOneRankCannotWriteAllThrow) {
   const std::string before = testing::contents(path);
   std::filesystem::create_directory(path + ".2.1-of-3");  // where rank 1 wants to write
   std::atomic<int> errors = 0;
-  const std::string message = testing::message_of<IoError>([&] {
+  const std::string message = message_of<IoError>([&] {
     run_threads(3, [&](const Communicator& world) {
       nn::Sequential own;
       try {

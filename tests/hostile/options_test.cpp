@@ -25,6 +25,7 @@
 #include "optim/grad_scaler.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 #include "train/plot.h"
 #include "train/training_state.h"

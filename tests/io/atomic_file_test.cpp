@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "io/safetensors.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {

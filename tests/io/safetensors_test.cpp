@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/tape/variable.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {

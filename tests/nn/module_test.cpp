@@ -20,9 +20,12 @@
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "optim/optimizers.h"
+#include "tests/error_message.h"
 
 namespace tapegrad::nn {
 namespace {
+
+using testing::message_of;
 
 struct Block : Model<Block> {
   Linear inner{{.in_features = 3, .out_features = 3}};
@@ -50,17 +53,6 @@ std::vector<std::string> names(const std::vector<NamedVariable>& list) {
   std::vector<std::string> result;
   for (const NamedVariable& named : list) result.push_back(named.name);
   return result;
-}
-
-/// Returns the message of the ArgumentError that f throws.
-template <typename F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const ArgumentError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 bool contains(const std::string& text, std::string_view part) {
@@ -174,7 +166,7 @@ TEST(Module, LoadsWhatFitsAndListsAllThatDoesNot) {
   state["scale"] = Tensor::full({3}, 0, i64);
   state["stranger"] = Tensor::full({3}, 0.0, f32);
   const auto before = other.fc1.weight.to_vector<float>();
-  const std::string text = error_of([&] { other.load_state_dict(state); });
+  const std::string text = message_of<ArgumentError>([&] { other.load_state_dict(state); });
   EXPECT_TRUE(contains(text, "missing: fc1.bias")) << text;
   EXPECT_TRUE(contains(text, "shape: block.inner.weight is [3, 3], given [2, 2]")) << text;
   EXPECT_TRUE(contains(text, "dtype: scale is float32, given int64")) << text;
@@ -200,17 +192,21 @@ struct Ring : Model<Ring> {
 TEST(Module, ModuleThatContainsItself) {
   const auto ring = std::make_shared<Ring>();
   ring->next = ring;
-  EXPECT_TRUE(contains(error_of([&] { ring->parameters(); }), "a module contains itself"));
+  EXPECT_TRUE(
+      contains(message_of<ArgumentError>([&] { ring->parameters(); }), "a module contains itself"));
   ring->next = nullptr;
   EXPECT_EQ(ring->parameters().size(), 1u);
 }
 
 TEST(Module, MissingOptionsAreNamed) {
-  EXPECT_TRUE(contains(error_of([] { Linear({.in_features = 3}); }), ".out_features is missing"));
-  EXPECT_TRUE(contains(error_of([] { Conv2d({.in_channels = 1, .kernel_size = 3}); }),
-                       ".out_channels is missing"));
-  EXPECT_TRUE(contains(error_of([] { Conv2d({.in_channels = 1, .out_channels = 3}); }),
-                       ".kernel_size is missing"));
+  EXPECT_TRUE(contains(message_of<ArgumentError>([] { Linear({.in_features = 3}); }),
+                       ".out_features is missing"));
+  EXPECT_TRUE(
+      contains(message_of<ArgumentError>([] { Conv2d({.in_channels = 1, .kernel_size = 3}); }),
+               ".out_channels is missing"));
+  EXPECT_TRUE(
+      contains(message_of<ArgumentError>([] { Conv2d({.in_channels = 1, .out_channels = 3}); }),
+               ".kernel_size is missing"));
   EXPECT_THROW(Linear({.out_features = -3}), ArgumentError);
   EXPECT_THROW(Conv2d({.out_channels = 3, .kernel_size = 3, .groups = 2}), ArgumentError);
   EXPECT_THROW(LayerNorm({}), ArgumentError);
@@ -269,7 +265,7 @@ TEST(Sequential, InfersSizesFromAnInputShape) {
 
 TEST(Sequential, InfersSizesAtTheFirstForward) {
   Sequential model{Linear({.out_features = 3}), ReLU(), Linear({.out_features = 2})};
-  const std::string text = error_of([&] { optim::SGD(model, 0.1); });
+  const std::string text = message_of<ArgumentError>([&] { optim::SGD(model, 0.1); });
   EXPECT_TRUE(contains(text, "0 (Linear)")) << text;
   EXPECT_THROW(model.parameter_count(), ArgumentError);
   model.to(f64);

@@ -15,24 +15,17 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
+#include "tests/error_message.h"
 
 namespace tapegrad {
 namespace {
+
+using testing::message_of;
 
 Variable leaf(std::vector<double> values, const Shape& shape, DType dtype = f64) {
   return tensor(values, shape, {.dtype = dtype, .requires_grad = true});
 }
 Variable ids(std::vector<int64_t> values) { return tensor(values); }
-
-template <typename E, typename F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Loss, CrossEntropyExact) {
   const Variable x = leaf({0, 0, 0, 0}, {1, 4});
@@ -96,7 +89,7 @@ TEST(Loss, ClassIdsOfAnyIntegerType) {
 TEST(Loss, T42_IdsOutOfRangeAreErrors) {
   const Variable x = leaf({1, 2, 3, 4}, {2, 2});
   for (const int64_t bad : {int64_t(2), int64_t(-1), int64_t(1) << 40}) {
-    const std::string text = error_of<IndexError>([&] { cross_entropy(x, ids({0, bad})); });
+    const std::string text = message_of<IndexError>([&] { cross_entropy(x, ids({0, bad})); });
     EXPECT_NE(text.find("cross_entropy: target 1 is " + std::to_string(bad)), text.npos) << text;
     EXPECT_THROW(nll_loss(x, ids({0, bad})), IndexError);
   }

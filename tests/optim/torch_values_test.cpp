@@ -15,9 +15,12 @@
 #include "optim/adam_variants.h"
 #include "optim/lbfgs.h"
 #include "optim/optimizers.h"
+#include "tests/error_message.h"
 
 namespace tapegrad::optim {
 namespace {
+
+using testing::message_of;
 
 Variable leaf(const std::vector<double>& values) { return tensor(values, f64).requires_grad_(); }
 
@@ -204,30 +207,24 @@ TEST(TorchValues, LBFGSWithALineSearch) {
   for (const double each : problem.w.to_vector<double>()) EXPECT_NEAR(each, 1, 1e-6);
 }
 
-template <typename F>
-std::string message(const F& f) {
-  try {
-    f();
-  } catch (const ArgumentError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(TorchValues, LBFGSRefusesWhatItCannotDo) {
   Rosenbrock problem;
   LBFGS opt({problem.w, problem.v}, 0.5);
   problem.closure(opt)();
-  EXPECT_NE(message([&] { opt.step(); }).find("opt.step([&]"), std::string::npos);
-  EXPECT_NE(message([&] { opt.step(std::function<Variable()>()); }).find("empty"),
+  EXPECT_NE(message_of<ArgumentError>([&] { opt.step(); }).find("opt.step([&]"), std::string::npos);
+  EXPECT_NE(message_of<ArgumentError>([&] { opt.step(std::function<Variable()>()); }).find("empty"),
             std::string::npos);
-  EXPECT_NE(message([&] { opt.step([&] { return problem.w; }); }).find("one element"),
+  EXPECT_NE(
+      message_of<ArgumentError>([&] { opt.step([&] { return problem.w; }); }).find("one element"),
+      std::string::npos);
+  EXPECT_NE(message_of<ArgumentError>([&] {
+              LBFGS({problem.w}, {.line_search_fn = "wolfe"});
+            }).find("wolfe"),
             std::string::npos);
-  EXPECT_NE(message([&] { LBFGS({problem.w}, {.line_search_fn = "wolfe"}); }).find("wolfe"),
-            std::string::npos);
-  EXPECT_NE(message([&] { LBFGS({problem.w}, {.max_iter = 0}); }).find("max_iter"),
-            std::string::npos);
-  EXPECT_NE(message([&] {
+  EXPECT_NE(
+      message_of<ArgumentError>([&] { LBFGS({problem.w}, {.max_iter = 0}); }).find("max_iter"),
+      std::string::npos);
+  EXPECT_NE(message_of<ArgumentError>([&] {
               NAdam({problem.w}, {.betas = {1.5, 0.9}});
             }).find("betas"),
             std::string::npos);
@@ -239,7 +236,7 @@ TEST(TorchValues, LBFGSRefusesWhatItCannotDo) {
     return Variable(opt.state_dict()["lbfgs.direction"]).to_vector<double>();
   };
   const std::vector<double> before = direction();
-  EXPECT_NE(message([&] { opt.load_state_dict(state); }).find("lbfgs.direction"),
+  EXPECT_NE(message_of<ArgumentError>([&] { opt.load_state_dict(state); }).find("lbfgs.direction"),
             std::string::npos);
   EXPECT_EQ(direction(), before);
 }

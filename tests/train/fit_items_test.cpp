@@ -17,10 +17,13 @@
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "optim/optimizers.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {
 namespace {
+
+using testing::message_of;
 
 struct Pair {
   Variable left, right, label;
@@ -130,31 +133,25 @@ TEST(FitItems, PairsOfVariablesAreExamples) {
   EXPECT_EQ(evaluate(net, loader).count, 12);
 }
 
-template <typename F>
-std::string message(const F& f) {
-  try {
-    f();
-  } catch (const ArgumentError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(FitItems, SaysWhatIsMissing) {
   ItemLoader items(make_pairs(8), {.batch_size = 4});
   Net net;
   optim::SGD opt(net, 0.1);
   Loader& loader = items;
-  EXPECT_NE(message([&] { fit(net, loader, opt, quiet({})); }).find("give a function"),
+  EXPECT_NE(
+      message_of<ArgumentError>([&] { fit(net, loader, opt, quiet({})); }).find("give a function"),
+      std::string::npos);
+  EXPECT_NE(message_of<ArgumentError>([&] { evaluate(net, loader); }).find("give a function"),
             std::string::npos);
-  EXPECT_NE(message([&] { evaluate(net, loader); }).find("give a function"), std::string::npos);
   DataLoader examples(TensorDataset(ones({4, 3}), ones({4, 3})), {.batch_size = 2});
-  EXPECT_NE(message([&] {
+  EXPECT_NE(message_of<ArgumentError>([&] {
               fit(net, items, opt, step, quiet({.validation = &examples}));
             }).find("other fields"),
             std::string::npos);
   const auto no_loss = [](Net& model, Pair& batch) { return model(batch.left, batch.right); };
-  EXPECT_NE(message([&] { fit(net, items, opt, no_loss, quiet({})); }).find("one element"),
+  EXPECT_NE(message_of<ArgumentError>([&] {
+              fit(net, items, opt, no_loss, quiet({}));
+            }).find("one element"),
             std::string::npos);
 }
 

@@ -20,12 +20,15 @@
 #include "ops/reduce.h"
 #include "optim/clip.h"
 #include "optim/optimizers.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 #include "train/fit.h"
 #include "train/interrupt.h"
 
 namespace tapegrad {
 namespace {
+
+using testing::message_of;
 
 const ProgressOptions kQuiet{.style = ProgressStyle::kNone};
 
@@ -191,8 +194,7 @@ TEST(FitOptions, EarlyStop) {
   EXPECT_NE(stop_at("val_f1", 3).stop(better).find("reached 3"), std::string::npos);
   EXPECT_EQ(stop_at("val_f1", 3.5).stop(better), "");
   EXPECT_NE(stop_at("loss", 1).stop(better), "");
-  const std::string message =
-      testing::message_of<ArgumentError>([&] { stop_at("f2", 1).stop(better); });
+  const std::string message = message_of<ArgumentError>([&] { stop_at("f2", 1).stop(better); });
   EXPECT_NE(message.find("loss, val_f1"), std::string::npos) << message;
   EXPECT_THROW(early_stop({.patience = 0}), ArgumentError);
 }

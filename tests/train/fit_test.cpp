@@ -18,10 +18,13 @@
 #include "ops/random.h"
 #include "ops/view.h"
 #include "optim/optimizers.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {
 namespace {
+
+using testing::message_of;
 
 /// Two classes on the left and right of a line, with a margin.
 TensorDataset two_classes(int64_t n, uint64_t seed) {
@@ -189,7 +192,7 @@ TEST(ModelFiles, T56_MismatchesInOneErrorAndTheModelUnchanged) {
   state["2.bias"] = Tensor::full({2}, 1, i64);
   save(dir / "bad", state);
   const auto before = Variable(other.state_dict().at("2.weight")).to_vector<float>();
-  const std::string text = testing::message_of<ArgumentError>([&] { load(dir / "bad", other); });
+  const std::string text = message_of<ArgumentError>([&] { load(dir / "bad", other); });
   for (const char* part : {"extra", "0.bias", "0.weight", "[3, 3]", "2.bias", "int64"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
   EXPECT_EQ(Variable(other.state_dict().at("2.weight")).to_vector<float>(), before);

@@ -22,6 +22,7 @@
 #include "optim/combined_schedulers.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 #include "train/training_state.h"
 

@@ -25,6 +25,7 @@
 #include "ops/random.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 #include "train/fit.h"
 
