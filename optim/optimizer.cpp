@@ -329,51 +329,58 @@ void Optimizer::make_row_step(const Group& group, Slot& slot, const RowGradient&
     if (state[i]) kernels::scatter(state[i], places, 0, slot.state[i]);
 }
 
+/// Step that was made while a step was captured. Such a step does not count when it is recorded.
+/// Each replay counts it and passes its numbers to the device, or to the recorded calls.
+struct Optimizer::RecordedStep {
+  StepGuard guard;
+  std::vector<Run> runs;
+};
+
+std::shared_ptr<Optimizer::RecordedStep> Optimizer::record_step(const StepGuard& guard) const {
+  Capture* capture = Capture::current();
+  if (capture == nullptr) return nullptr;
+  const auto step = std::make_shared<RecordedStep>(RecordedStep{guard, {}});
+  capture->on_setting([self = handle(), groups = groups_.size()] {
+    const auto* optimizer = find<Optimizer>(self);
+    return optimizer != nullptr && optimizer->groups_.size() == groups;
+  });
+  capture->before_replay(  // the optimizer exists, because on_setting() has asked
+      [self = handle(), step] { find<Optimizer>(self)->replay_step(*step); },
+      [self = handle(), step] {
+        Optimizer& optimizer = *find<Optimizer>(self);
+        for (const Run& run : step->runs)
+          for (const size_t s : run.slots) --optimizer.groups_[run.group].slots[s].steps;
+      });
+  return step;
+}
+
+void Optimizer::replay_step(const RecordedStep& step) {
+  for (const Run& run : step.runs) {
+    Group& group = groups_[run.group];
+    ParamUpdates params;
+    for (const size_t s : run.slots) {
+      Slot& slot = group.slots[s];
+      count_step(slot, step.guard);
+      const Tensor& param = slot.param.value();
+      params.list.push_back({param, param, slot.state, slot.steps});
+    }
+    update(group, params, step.guard);
+  }
+}
+
+void Optimizer::count_step(Slot& slot, const StepGuard& guard) {
+  ++slot.steps;
+  if (guard.found_inf) slot.guarded = has_guarded_ = true;
+}
+
 void Optimizer::make_steps(const StepGuard& guard) {
   const NoGrad no_grad;
   const OpSpan span(kind_, Pass::kUpdate);
-  // A recorded step does not count when recorded. Each replay counts it and passes its numbers to
-  // the device, or to the recorded calls.
-  struct Recorded {
-    StepGuard guard;
-    std::vector<Run> runs;
-  };
-  const auto count = [](Optimizer& optimizer, Slot& slot, const StepGuard& guard) {
-    ++slot.steps;
-    if (guard.found_inf) slot.guarded = optimizer.has_guarded_ = true;
-  };
   for (Group& group : groups_)
     for (Slot& slot : group.slots)
       if (const RowGradientPtr gradient = rows_of(group, slot))
         make_row_step(group, slot, *gradient);
-  std::shared_ptr<Recorded> recorded;
-  if (Capture* capture = Capture::current()) {
-    recorded = std::make_shared<Recorded>(Recorded{guard, {}});
-    capture->on_setting([self = handle(), groups = groups_.size()] {
-      const auto* optimizer = find<Optimizer>(self);
-      return optimizer != nullptr && optimizer->groups_.size() == groups;
-    });
-    capture->before_replay(
-        [self = handle(), recorded, count] {
-          Optimizer& optimizer = *find<Optimizer>(self);  // exists, because on_setting() has asked
-          for (const Run& run : recorded->runs) {
-            Group& group = optimizer.groups_[run.group];
-            ParamUpdates params;
-            for (const size_t s : run.slots) {
-              Slot& slot = group.slots[s];
-              count(optimizer, slot, recorded->guard);
-              const Tensor& param = slot.param.value();
-              params.list.push_back({param, param, slot.state, slot.steps});
-            }
-            optimizer.update(group, params, recorded->guard);
-          }
-        },
-        [self = handle(), recorded] {
-          Optimizer& optimizer = *find<Optimizer>(self);
-          for (const Run& run : recorded->runs)
-            for (const size_t s : run.slots) --optimizer.groups_[run.group].slots[s].steps;
-        });
-  }
+  std::shared_ptr<RecordedStep> recorded = record_step(guard);
   for (const Run& run : runs()) {
     if (Capture::current() == nullptr) recorded.reset();  // a capture may just have ended
     Group& group = groups_[run.group];
@@ -393,7 +400,7 @@ void Optimizer::make_steps(const StepGuard& guard) {
       Tensor& param = slot.param.writable();
       if (!params.list[i].param.shares_storage(param)) kernels::copy(params.list[i].param, param);
       param.storage().bump_version();
-      if (!recorded) count(*this, slot, guard);
+      if (!recorded) count_step(slot, guard);
     }
     if (recorded) recorded->runs.push_back(run);
   }

@@ -322,6 +322,12 @@ class Optimizer : public tapegrad::detail::Tracked {
   RowGradientPtr rows_of(const Group& group, const Slot& slot) const;
   void make_row_step(const Group& group, Slot& slot, const RowGradient& gradient);
   void make_steps(const StepGuard& guard);
+  struct RecordedStep;
+  /// Makes the running capture, if there is one, call replay_step() before each replay. Returns
+  /// null if there is none.
+  std::shared_ptr<RecordedStep> record_step(const StepGuard& guard) const;
+  void replay_step(const RecordedStep& step);
+  void count_step(Slot& slot, const StepGuard& guard);
   /// Makes a step that changes nothing if *found_inf is true. For steps recorded in a CUDA graph
   /// (core/autograd/internal/capture.h).
   void step_unless(const Tensor& found_inf);
