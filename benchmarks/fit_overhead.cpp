@@ -5,7 +5,6 @@
 //   fit_overhead ROUNDS
 #include <algorithm>
 #include <cstdlib>
-#include <iostream>
 
 #include "benchmarks/measure.h"
 #include "core/base/generator.h"

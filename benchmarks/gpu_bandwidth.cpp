@@ -2,7 +2,6 @@
 #include "benchmarks/gpu.h"
 #include "benchmarks/measure.h"
 #include "core/tape/recording.h"
-#include "core/tape/view.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/conv.h"

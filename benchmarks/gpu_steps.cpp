@@ -8,7 +8,6 @@
 #include "benchmarks/workloads.h"
 #include "core/base/generator.h"
 #include "core/tape/autocast.h"
-#include "core/tape/recording.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "nn/activation.h"

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
-#include <functional>
-#include <iostream>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "benchmarks/steps.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <iostream>
 #include <optional>

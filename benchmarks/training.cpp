@@ -10,7 +10,6 @@
 // On a busy machine OpenMP's threads wait for each other: measure on an idle machine, or with
 // OMP_NUM_THREADS=1.
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <string_view>
 #include <vector>

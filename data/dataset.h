@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/generator.h"

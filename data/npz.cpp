@@ -9,7 +9,6 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "core/base/error.h"
 

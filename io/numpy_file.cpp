@@ -2,7 +2,6 @@
 
 #include <zlib.h>
 
-#include <cstring>
 #include <string_view>
 #include <vector>
 

@@ -7,7 +7,6 @@
 #include "nn/internal/distribution_parts.h"
 #include "ops/arithmetic.h"
 #include "ops/extremes.h"
-#include "ops/index.h"
 #include "ops/internal/pointwise_kernels.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

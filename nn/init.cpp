@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"

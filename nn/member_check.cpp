@@ -7,7 +7,6 @@
 
 #include "core/base/internal/classic_text.h"
 #include "core/base/internal/mutex.h"
-#include "core/base/internal/scope.h"
 #include "core/tape/internal/backward.h"
 #include "nn/activation.h"
 #include "nn/internal/module_state.h"

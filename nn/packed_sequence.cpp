@@ -5,7 +5,6 @@
 
 #include "core/base/error.h"
 #include "ops/binary.h"
-#include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/random.h"

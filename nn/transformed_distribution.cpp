@@ -4,7 +4,6 @@
 #include <ranges>
 
 #include "core/tape/internal/call_line.h"
-#include "core/tape/recording.h"
 #include "nn/internal/distribution_parts.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"

@@ -10,7 +10,6 @@
 
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "nn/distributions.h"

@@ -1,6 +1,5 @@
 #include "ops/arrange.h"
 
-#include <algorithm>
 #include <array>
 
 #include "core/base/error.h"

@@ -1,6 +1,5 @@
 #include "ops/attention.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/tape/internal/autocast_operand.h"

@@ -1,6 +1,5 @@
 #include "ops/conv.h"
 
-#include <algorithm>
 #include <atomic>
 
 #include "core/base/internal/shape_mismatch.h"

@@ -1,7 +1,6 @@
 // Convolutions of signals and volumes (ops/conv.h). A signal is an image of height 1. A volume is
 // computed by separate kernels (ops/internal/conv_volume.h) or as images: the slices that a window
 // covers are channels of an image.
-#include <algorithm>
 #include <string>
 
 #include "core/base/internal/step_constant.h"

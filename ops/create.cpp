@@ -1,7 +1,6 @@
 #include "ops/create.h"
 
 #include <cmath>
-#include <memory>
 
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
-#include <numeric>
 
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"

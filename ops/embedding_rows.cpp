@@ -1,5 +1,4 @@
 #include "ops/internal/embedding_rows.h"
-#include "core/dispatch/kernels.h"
 #include "ops/binary.h"
 #include "ops/index.h"
 #include "ops/rearrange.h"

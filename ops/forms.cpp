@@ -11,7 +11,6 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/extremes.h"
-#include "ops/image.h"
 #include "ops/index.h"
 #include "ops/internal/operands.h"
 #include "ops/loss.h"

@@ -14,9 +14,6 @@
 //   auto [u, s, vh] = linalg::svd(a, /*full_matrices=*/false);
 #pragma once
 
-#include <optional>
-#include <string_view>
-
 #include "core/base/by_name.h"
 #include "core/base/error.h"
 #include "core/dispatch/dispatcher.h"

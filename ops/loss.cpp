@@ -1,7 +1,6 @@
 #include "ops/loss.h"
 
 #include <limits>
-#include <string>
 
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"

@@ -1,8 +1,6 @@
 // Normalization. Statistics are computed in two passes, in double.
 #pragma once
 
-#include <optional>
-
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 #include "ops/norm_composed.h"

@@ -8,7 +8,6 @@
 #include "ops/index.h"
 #include "ops/internal/pool_parts.h"
 #include "ops/internal/unbatched.h"
-#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {

@@ -1,7 +1,5 @@
 #include "ops/random.h"
 
-#include <cmath>
-
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"

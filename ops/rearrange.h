@@ -1,7 +1,6 @@
 // Ops that copy elements to other places: joining, repeating, padding, writing in place.
 #pragma once
 
-#include <span>
 #include <string_view>
 #include <vector>
 

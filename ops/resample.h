@@ -6,7 +6,6 @@
 // float32.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "core/base/by_name.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/dispatch/kernels.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <limits>
-#include <string_view>
 #include <vector>
 
 #include "core/base/by_name.h"

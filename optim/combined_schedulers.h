@@ -1,9 +1,6 @@
 // Schedulers composed of other schedulers (optim/scheduler.h), as in PyTorch.
 #pragma once
 
-#include <functional>
-#include <initializer_list>
-
 #include "optim/scheduler.h"
 
 namespace tapegrad::optim {

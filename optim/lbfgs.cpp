@@ -10,7 +10,6 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/matmul.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

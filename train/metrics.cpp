@@ -1,7 +1,6 @@
 #include "train/metrics.h"
 
 #include <algorithm>
-#include <cmath>
 #include <ostream>
 
 #include "absl/strings/str_format.h"

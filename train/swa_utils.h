@@ -17,7 +17,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "core/tape/recording.h"
 #include "data/loader.h"

@@ -5,7 +5,6 @@
 #include <functional>
 #include <iosfwd>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/base/device.h"

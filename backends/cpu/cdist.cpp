@@ -2,7 +2,6 @@
 // digits. Sums of few terms are made in the type of the operands and added in double.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "backends/cpu/fast/cdist_narrow.h"
 #include "backends/cpu/register.h"

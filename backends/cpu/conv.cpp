@@ -9,7 +9,7 @@
 #include "backends/cpu/tools/gemm.h"
 #include "backends/cpu/tools/im2col.h"
 #include "core/dispatch/kernels.h"
-#include "ops/activation.h"
+#include "ops/internal/conv_volume.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

@@ -1,9 +1,7 @@
 #include "ops/loss.h"
 #include "ops/activation.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/functions.h"

@@ -11,7 +11,6 @@
 #include "backends/cpu/tools/share.h"
 #include "core/dispatch/implementations.h"
 #include "core/dispatch/kernels.h"
-#include "ops/activation.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
 

@@ -4,7 +4,6 @@
 
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/map.h"
-#include "backends/cpu/tools/pieces.h"
 #include "backends/formulas.h"
 #include "backends/joint_layout.h"
 #include "core/dispatch/kernels.h"

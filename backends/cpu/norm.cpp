@@ -1,7 +1,6 @@
 #include "ops/norm.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "backends/cpu/fast/norm_packed.h"
 #include "backends/cpu/register.h"

@@ -7,7 +7,6 @@
 #include "backends/cpu/fast/packed.h"
 #include "backends/cpu/register.h"
 #include "core/dispatch/implementations.h"
-#include "core/dispatch/kernels.h"
 #include "ops/internal/pad_kernel.h"
 
 namespace tapegrad::backends::cpu {

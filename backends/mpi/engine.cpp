@@ -2,7 +2,7 @@
 // MPI's main thread.
 #include <mpi.h>
 
-#include <cstring>
+#include <vector>
 
 #include "dist/internal/engine.h"
 

@@ -7,8 +7,6 @@
 //                       //   in the backward of sqrt, recorded at model.cpp:9
 #pragma once
 
-#include <span>
-
 #include "core/tape/variable.h"
 
 namespace tapegrad {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "core/base/allocator.h"
 #include "core/base/error.h"
 
 namespace tapegrad {

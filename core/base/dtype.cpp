@@ -1,9 +1,7 @@
 #include "core/base/dtype.h"
 
-#include <array>
 #include <atomic>
 #include <ostream>
-#include <utility>
 
 #include "core/base/error.h"
 

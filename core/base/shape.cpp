@@ -1,6 +1,5 @@
 #include "core/base/shape.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <ostream>

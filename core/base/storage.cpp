@@ -7,7 +7,6 @@
 
 #include "core/base/allocator.h"
 #include "core/base/context.h"
-#include "core/base/error.h"
 #include "core/base/free_list.h"
 #include "core/base/internal/call_recorder.h"
 

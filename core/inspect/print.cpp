@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <iomanip>
 #include <ostream>
-#include <sstream>
 
 #include "core/base/error.h"
 #include "core/base/internal/classic_text.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 
 #include "core/base/error.h"
 #include "core/base/internal/classic_text.h"

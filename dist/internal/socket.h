@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "core/base/error.h"
-
 namespace tapegrad::dist {
 
 /// A time of the steady clock, in seconds.

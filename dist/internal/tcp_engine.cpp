@@ -1,6 +1,5 @@
 #include "dist/internal/tcp_engine.h"
 
-#include <algorithm>
 #include <cstring>
 #include <random>
 #include <sstream>

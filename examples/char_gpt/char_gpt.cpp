@@ -1,7 +1,6 @@
 // A transformer learns a text letter by letter and continues it. See README.md beside this file.
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <iostream>
 #include <string>
 #include <vector>

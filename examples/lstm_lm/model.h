@@ -1,7 +1,6 @@
 // A language model of LSTM layers (Zaremba, Sutskever and Vinyals 2014, arXiv 1409.2329).
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include <tapegrad/tapegrad.h>

@@ -1,7 +1,6 @@
 // A residual network on CIFAR-10 or Fashion-MNIST, and how long it takes to reach an accuracy. See
 // README.md beside this file.
 #include <csignal>
-#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <memory>

@@ -1,6 +1,5 @@
 // A variational autoencoder learns to draw images. See README.md beside this file.
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <string>
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/op.h"

@@ -2,7 +2,6 @@
 // checks.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "core/base/context.h"

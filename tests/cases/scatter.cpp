@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "tests/drawn_cases.h"
 #include "tests/op_case.h"

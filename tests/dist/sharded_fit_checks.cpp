@@ -1,6 +1,5 @@
 // Checks of fit() with sharded optimizers: the run of one process with a whole optimizer.
 #include <cmath>
-#include <filesystem>
 #include <optional>
 
 #include "dist/data_parallel.h"

@@ -1,7 +1,6 @@
 // Checks of DataParallel and of training: the gradients of several ranks are those of one process.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <sstream>
 #include <thread>
 

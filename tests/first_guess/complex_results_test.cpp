@@ -1,6 +1,5 @@
 // First guesses about complex numbers that stay complex, gradients that are zero instead of
 // missing, parts of results by number, options behind positions. Numbers are PyTorch's.
-#include <functional>
 #include <vector>
 
 #include "tests/first_guess/guess.h"

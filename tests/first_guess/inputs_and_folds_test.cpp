@@ -1,8 +1,5 @@
 // First guesses about several inputs, folds, metrics, groups of optimizers, NumPy's names,
 // and options of libtorch without `torch::`.
-#include <map>
-#include <string>
-#include <vector>
 
 #include "tests/first_guess/guess.h"
 #include "tests/temp_dir.h"

@@ -1,7 +1,6 @@
 // First guesses about functions of complex numbers, and options of members and functions by
 // name.
 #include <cmath>
-#include <functional>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 // Spellings of PyTorch, libtorch and NumPy for options, checkpoints, samplers and contexts. Each
 // expectation is one guess; see guess.h.
-#include <algorithm>
 #include <cmath>
 
 #include "tests/first_guess/guess.h"

@@ -2,8 +2,6 @@
 // calling the op. The result must be an error of the library, or inputs inside of their tensors.
 #include "tools/case_file.h"
 
-#include <span>
-
 #include <tapegrad/core/error.h>
 #include <tapegrad/ops/create.h>
 

@@ -12,7 +12,6 @@
 #include <optional>
 #include <random>
 #include <set>
-#include <sstream>
 
 #include "core/base/allocator.h"
 #include "core/base/error.h"

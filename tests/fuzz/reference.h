@@ -21,7 +21,6 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace tapegrad::reference {

@@ -2,7 +2,6 @@
 // correctly: each call has the result of its function.
 #include <atomic>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <thread>

@@ -5,8 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <random>
 #include <sstream>

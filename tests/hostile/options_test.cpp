@@ -2,7 +2,6 @@
 // and the message names the value.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <limits>

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "core/base/error.h"
 #include "ops/binary.h"

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <memory>
 
 #include "core/base/error.h"
 #include "ops/create.h"

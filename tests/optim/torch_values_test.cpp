@@ -2,8 +2,6 @@
 // float64 as default dtype).
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "core/base/error.h"
 #include "nn/linear.h"
 #include "ops/binary.h"

@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <sstream>
-
 #include "core/base/error.h"
 #include "nn/linear.h"
 #include "ops/activation.h"

@@ -9,7 +9,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <random>
-#include <sstream>
 #include <thread>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 #include "train/internal/shard_files.h"
 
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <map>

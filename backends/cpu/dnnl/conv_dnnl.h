@@ -8,7 +8,6 @@
 #include "backends/cpu/fast/packed.h"
 #include "core/dispatch/implementations.h"
 #include "ops/conv.h"
-#include "ops/internal/conv_volume.h"
 
 namespace tapegrad::backends::cpu {
 

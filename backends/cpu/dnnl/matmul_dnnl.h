@@ -7,6 +7,7 @@
 #pragma once
 
 #include "backends/cpu/tools/gemm.h"
+#include "core/base/dtype.h"
 
 namespace tapegrad::backends::cpu {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/fast/packed.h"
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/transpose.h"
 

@@ -2,11 +2,8 @@
 // to tensors in row-major or packed layout.
 #pragma once
 
-#include <array>
-#include <optional>
-
-#include "backends/cpu/fast/packed.h"
 #include "backends/cpu/tools/simd.h"
+#include "core/base/tensor.h"
 
 namespace tapegrad::backends::cpu {
 

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/product.h"
 #include "backends/cpu/tools/share.h"
 #include "backends/cpu/tools/transpose.h"
 

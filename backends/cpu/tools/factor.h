@@ -1,7 +1,7 @@
 // Factors of matrices and triangular solves, by recursion to products of halves.
 #pragma once
 
-#include "backends/cpu/tools/product.h"
+#include "backends/cpu/tools/gemm.h"
 
 namespace tapegrad::backends::cpu {
 

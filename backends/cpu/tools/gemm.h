@@ -3,8 +3,6 @@
 
 #include <cstdint>
 
-#include "core/base/dtype.h"
-
 namespace tapegrad::backends::cpu {
 
 /// A strided matrix: element (i, j) is data[i * row + j * column]. The stride of a dimension of

@@ -6,8 +6,6 @@
 
 #include <omp.h>
 
-#include "backends/cpu/tools/simd.h"
-
 namespace tapegrad::backends::cpu {
 
 /// Workspace for each thread, allocated before the threads start, because they must not throw.

@@ -1,7 +1,6 @@
 // Reducers for reduce_frame.h, which explains their interface.
 #pragma once
 
-#include <cmath>
 #include <limits>
 #include <type_traits>
 

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "core/tape/node.h"
-#include "core/tape/variable.h"
 
 namespace tapegrad {
 

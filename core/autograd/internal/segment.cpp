@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <numeric>
-#include <unordered_map>
 
 #include "core/dispatch/internal/tasks.h"
 #include "core/dispatch/kernels.h"

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <memory>
 #include <random>
-#include <string>
 
 #include "core/tape/recording.h"
 #include "ops/binary.h"
