@@ -198,7 +198,7 @@ struct LogicalNot {
     return x == V(0);
   }
 };
-/// For the byte of a bool, which vectorises.
+/// Negation of a bool that is stored in a byte. Vectorises, in contrast to a negation of bools.
 struct FlipBool {
   TG_HD uint8_t operator()(uint8_t x) const { return uint8_t(x ^ 1u); }
 };

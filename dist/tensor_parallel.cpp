@@ -9,7 +9,7 @@
 namespace tapegrad::dist {
 namespace {
 
-/// This rank's part of a parameter, as a leaf with memory of its own.
+/// Returns this rank's part of a parameter, as a leaf with memory of its own.
 Variable part_of(const Variable& whole, int dim, const Communicator& world, const char* layer) {
   if (!whole.defined()) return {};
   if (whole.size(dim) == 0 || whole.size(dim) % world.size() != 0)

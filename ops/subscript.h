@@ -36,7 +36,7 @@ struct NewAxis {
 };
 inline constexpr NewAxis newaxis, None;
 
-/// These names in libtorch's namespace.
+/// libtorch's namespace for the operands of brackets.
 namespace indexing {
 using tapegrad::ellipsis, tapegrad::Ellipsis, tapegrad::None, tapegrad::Slice;
 }

@@ -190,8 +190,8 @@ extern Kernel<void(const ParamUpdates&, const RpropStep&, const StepGuard&)>
     rprop_step;  // the last g, s
 extern Kernel<void(const ParamUpdates&, const AsgdStep&, const StepGuard&)> asgd_step;  // a
 
-/// Divides gradients by *scale (float64), and sets *found_inf (bool) if a gradient is not finite.
-/// For a scaled loss.
+/// Divides the gradients of a scaled loss by *scale (float64), and sets *found_inf (bool) if a
+/// gradient is not finite.
 extern Kernel<void(const Gradients&, const Tensor& scale, Tensor& found_inf)> unscale;
 /// Update of the loss scale. It is multiplied by backoff after a gradient that is not finite, and
 /// by growth after `interval` steps without one, unless the result exceeds float32. The scale stays

@@ -92,7 +92,7 @@ class Fit {
   }
 
  private:
-  /// Where the steps are computed.
+  /// Returns the device on which the steps are computed.
   Device device() const {
     if (options_.device) return *options_.device;
     const std::vector<Variable> weights = optimizers_[0]->parameters();
@@ -371,7 +371,7 @@ class Fit {
     return signal != 0 ? 1 + signal : run_.stop_reason.empty() ? 0 : 1;
   }
 
-  /// If one rank stops, all do. Returns the signal.
+  /// Stops this rank if another rank stops. Returns the signal.
   int follow(int64_t wish_of_ranks) {
     if (wish_of_ranks == 1 && run_.stop_reason.empty()) run_.stop("another rank stopped");
     return wish_of_ranks > 1 ? int(wish_of_ranks - 1) : 0;

@@ -24,8 +24,8 @@ uint64_t integer_at(const TensorMap& state, const char* name) {
   return uint64_t(found->second.number().to<int64_t>());
 }
 
-/// The file of another loader would continue with other batches. Files of version 0.1 do not record
-/// the loader.
+/// Throws ArgumentError if the value in the file differs: with another loader, the run would
+/// continue with other batches. Files of version 0.1 do not record the loader.
 void require_same(const TensorMap& state, const char* name, uint64_t here) {
   if (!state.contains(name)) return;
   const uint64_t there = integer_at(state, name);
@@ -33,7 +33,8 @@ void require_same(const TensorMap& state, const char* name, uint64_t here) {
     fail<ArgumentError>("the loader's ", name, " is ", here, ", that of the file ", there);
 }
 
-/// Size of the batches of all shards together: a run may continue with another number of them.
+/// Returns the size of the batches of all shards together. A run may continue with another number
+/// of shards.
 int64_t batch_of_ranks(const Loader& loader) { return loader.batch_size() * loader.shard().size; }
 
 constexpr const char* kChecksum = "checksum";
@@ -73,7 +74,7 @@ void set_random_state(const TensorMap& state) {
 
 std::string joined(const std::set<std::string>& names) { return absl::StrJoin(names, ", "); }
 
-/// A file of another set of parts belongs to another run.
+/// Throws ArgumentError if the file has other parts, because it belongs to another run then.
 void require_same_parts(const std::string& path, const std::set<std::string>& there,
                         const std::set<std::string>& here) {
   if (there == here) return;

@@ -232,7 +232,8 @@ void real_transform(const Tensor& x, double scale, double ends, Tensor& y) {
 }
 
 /// Replaces the frequencies X[0] ... X[half] of real signals by the transform of half as many
-/// complex numbers, the inverse of the above. k and half - k need each other's frequencies.
+/// complex numbers, whose inverse transform is the signals. k and half - k need each other's
+/// frequencies.
 template <typename T>
 void join_halves(const std::complex<T>* roots, int64_t half, int64_t width, Signals<T> x) {
   std::fill_n(x.im, width, T(0));

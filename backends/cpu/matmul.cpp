@@ -24,7 +24,7 @@ concept Exact = std::integral<T> || std::floating_point<T>;
 template <typename T>
 concept Multiplied = std::is_same_v<T, float> || std::is_same_v<T, bfloat16>;
 
-/// How oneDNN's matmul primitive computes a product.
+/// Choices for a product that oneDNN's matmul primitive computes.
 struct DnnlPlan {
   bool rounded;  // float operands are rounded to bfloat16 first
 };

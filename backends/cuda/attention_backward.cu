@@ -22,7 +22,7 @@ struct Plus {
   }
 };
 
-/// For each query: the logarithm of the sum of exp(scores), and the sum of y * dy.
+/// Two numbers of each query: the logarithm of the sum of exp(scores), and the sum of y * dy.
 template <typename V>
 struct OfQueries {
   const V *log_sums, *totals;

@@ -58,8 +58,7 @@ struct InputGradient {
   }
 };
 
-/// For each channel, the sum of dy and the sum of dy * (x - mean) * invstd, and values derived from
-/// them.
+/// Sums of each channel, of dy and of dy * (x - mean) * invstd, and values derived from the sums.
 template <typename T>
 struct ChannelSums {
   using V = Compute<T>;

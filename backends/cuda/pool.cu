@@ -113,7 +113,7 @@ struct PoolGather {
   }
 };
 
-/// For indices without repetition.
+/// Writes the gradients of pooling to their places. No index may repeat.
 template <typename T>
 struct PoolScatter {
   const T* dy;

@@ -15,7 +15,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// Where a parameter, its gradient and its state are.
+/// Addresses of a parameter, of its gradient and of its state.
 template <typename T, typename State>
 struct Update {
   T* p;

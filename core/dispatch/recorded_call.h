@@ -26,14 +26,14 @@ class KernelTable;
 template <typename Signature>
 class Kernel;
 
-/// How the operands of a kernel's function may be divided such that calls for the parts give the
-/// same bits as one call.
+/// Permitted divisions of the operands of a kernel's function. Calls for the parts give the same
+/// bits as one call.
 enum class Parts : unsigned char {
   kWhole,     // none, unless the kernel has RowFunctions
   kElements,  // at any element: element i of the result depends only on elements i of the operands
 };
 
-/// How the rows of a call may be divided.
+/// Permitted division of the rows of a call.
 struct RowDivision {
   int64_t rows = 0;      // of each divided operand, along its leading dimensions; 0: not divisible
   int64_t unit = 1;      // a block begins at a multiple of this number of rows

@@ -410,7 +410,7 @@ TEST(GradientAssignments, AParameterThatIsAssignedIsTrained) {
   EXPECT_FALSE(ids.requires_grad());
 }
 
-// class Derived(Base), where Base is a model of one's own
+// class Derived(Base), where Base is a model of the user
 struct Narrow : nn::Model<Narrow> {
   nn::Linear a{2, 2};
   void members(nn::Members& m) override { m("a", a); }

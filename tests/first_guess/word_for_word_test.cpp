@@ -1,5 +1,5 @@
 // First guesses about whole programs of users of PyTorch and libtorch, word for word:
-// groups of parameters, dictionaries of parameters, states of an LSTM, loops of one's own.
+// groups of parameters, dictionaries of parameters, states of an LSTM, user-written loops.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -48,7 +48,7 @@ TEST(WordForWord, TrainOfTheProgram) {
   EXPECT_GT(train(net, loader, sgd, criterion), 200);
   const EMA ema;
   GUESS("0.9", ema.decay);
-  // The library's own, which takes a function of (model, x, y).
+  // The library's train(), which takes a function of (model, x, y).
   const std::vector<Example> examples = {{randn({8, 4}), randint(0, 2, {8})}};
   const std::vector<std::pair<Variable, int64_t>> pairs = {{randn({8, 4}), 1}};
   EXPECT_GT(::tapegrad::train(net, examples, sgd,
@@ -262,7 +262,7 @@ TEST(WordForWord, Pruning) {
   GUESS("true", prune::is_pruned(fc));
   GUESS("true", fc.named_parameters()["parametrizations.weight.original"].is_same(handle));
   GUESS("[[0, 1], [1, 0]]", fc.named_buffers()["parametrizations.weight.mask"]);
-  // The optimizer that was made before trains what is kept.
+  // An optimizer that was made before the pruning trains the weights that pruning kept.
   sgd.zero_grad();
   fc(ones({1, 2})).sum().backward();
   sgd.step();

@@ -103,7 +103,7 @@ struct Port {
     reorder = dnnl::reorder(description);
     reorder_scratch = description.scratchpad_desc();
   }
-  /// For images or their gradients.
+  /// Returns the port of images or of their gradients.
   static Port of_images(const memory::desc& plain, const memory::desc& chosen, bool input) {
     Port port(plain, chosen, input);
     const memory::dims sizes = plain.dims();

@@ -13,7 +13,7 @@ class ChannelBlocks {
  public:
   /// Returns the values of an operand. Unpacks it if its packed layout has smaller blocks.
   static ChannelBlocks of_input(const Tensor& x);
-  /// Returns the memory of a result, which is packed if `packed_like` is or if it may be packed.
+  /// Returns the memory of a result, which becomes packed if its shape permits that.
   static ChannelBlocks of_result(Tensor& y);
   /// Called after a result is written.
   void finish(Tensor& y) const;

@@ -30,14 +30,14 @@ struct Windows {
     int64_t begin, end, first_read, read;
   };
 
-  /// From x to y.
+  /// Returns the windows of a convolution, which reads x and computes y.
   static Windows forward(const Shape& weight, const Shape& y, const Conv2dOptions& options);
-  /// From dy to dx.
+  /// Returns the windows of the gradient of a convolution, which reads dy and computes dx.
   static Windows backward(const Shape& weight, const Shape& dx, const Conv2dOptions& options);
 
   Rows rows_of(int64_t band) const;
   int64_t band_floats() const { return band_reads * columns * kLane; }
-  /// Where row i of the result starts to read, in a workspace of its band.
+  /// Returns the first position that row i of the result reads, in a workspace of its band.
   int64_t place(int64_t i, const Rows& rows) const {
     return (i / to_stride.height - rows.begin / to_stride.height) * row_step();
   }

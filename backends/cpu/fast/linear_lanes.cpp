@@ -83,7 +83,7 @@ void multiply(const float* a, int64_t rows, int64_t inner, Weight weight, const 
       });
 }
 
-/// sums[k, j] += the sum over i of a[i, k] b[i, j]; zeros are the first summand if is_first.
+/// Adds to sums[k, j] the sum over i of a[i, k] b[i, j]; zeros are the first summand if is_first.
 template <int kA, int kB>
 void add_part(int64_t rows, const float* a, int64_t a_step, const float* b, int64_t b_step,
               bool is_first, float* sums, int64_t sums_step) {
@@ -106,7 +106,7 @@ void add_part(int64_t rows, const float* a, int64_t a_step, const float* b, int6
   });
 }
 
-/// sums[j] += the sum over i of b[i, j], likewise.
+/// Adds to sums[j] the sum over i of b[i, j]; zeros are the first summand if is_first.
 template <int kB>
 void add_part_of_total(int64_t rows, const float* b, int64_t b_step, bool is_first, float* sums) {
   B part[kB];

@@ -28,13 +28,15 @@ inline int64_t piece_of(int64_t tile, int64_t rows) {
   return ((tile + 1) * pieces_of(rows) - 1) / tiles_of(rows);
 }
 
-/// How many sums of `vectors` vectors each are kept in registers.
+/// Returns the number of sums, of `vectors` vectors each, that registers hold.
 constexpr int most_sums(int vectors) { return std::min(8, int(kLane) / vectors); }
-/// Row i of a tile is added to the sum i % chains; these sums are added in their order.
+/// Returns the number of chains of a sum. Row i of a tile is added to chain i % chains; the chains
+/// are added in their order.
 constexpr int chains_of(int sums, int vectors) { return std::max(1, 8 / (sums * vectors)); }
 
-/// Calls visit(first, last, has_total) for groups of the columns of a whose sums with b, of so many
-/// vectors, are computed together. If `total`, the last group also has the sum of b itself.
+/// Calls visit(first, last, has_total) for groups of the columns of a. The products of the columns
+/// [first, last) with b, of `vectors` vectors, are summed together. If `total`, the last group also
+/// has the sum of b.
 template <typename Visit>
 void for_each_group_of_sums(int64_t columns, int64_t vectors, bool total, const Visit& visit) {
   const int64_t most = most_sums(int(vectors));

@@ -25,7 +25,7 @@ void normalize_pixels(int64_t block, int64_t pixels, const T* x, const float* me
 template <typename T>
 void normalize_packed(const PackedValues& x, const float* mean, const float* scale,
                       const float* shift, T* y);
-/// For each channel, the sum of dy and the sum of dy * (x - mean) * invstd.
+/// Computes two sums of each channel: of dy, and of dy * (x - mean) * invstd.
 template <typename T>
 void channel_sums_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
                          const float* invstd, double* sums, double* products);

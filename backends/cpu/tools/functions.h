@@ -249,7 +249,8 @@ Lanes<R> expm1(Lanes<R> x) {
 template <typename R>
 struct Logarithm {
   Lanes<R> k, f, rest;  // log(u) = k log(2) + f - rest
-  /// Whether k is infinite for 0 and inf, and f is NaN for NaN and below 0.
+  /// True if k is infinite for the arguments 0 and inf, and f is NaN for NaN and negative
+  /// arguments.
   static constexpr bool kSplitsEdges = XSIMD_WITH_AVX512F && std::is_same_v<R, float>;
 
   explicit Logarithm(Lanes<R> u) {

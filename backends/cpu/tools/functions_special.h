@@ -116,7 +116,7 @@ inline Lanes<double> cosh_of_float(Lanes<double> x) {
   const Lanes<double> e = exp(magnitude(x));
   return Lanes<double>(0.5) * (e + Lanes<double>(1.0) / e);
 }
-/// As special::sinc().
+/// Returns sin(pi x) / (pi x), as formulas::special::sinc().
 inline Lanes<double> sinc_of_float(Lanes<double> x) {
   const Lanes<double> pi(formulas::special::kPi), n = xsimd::nearbyint(x);
   const Lanes<double> half = n * Lanes<double>(0.5), y = sin(pi * (x - n)) / (pi * x);

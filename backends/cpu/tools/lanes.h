@@ -56,7 +56,8 @@ const Compute<T>* load_values(const T* x, int64_t step, int64_t n, Compute<T>* b
   return buffer;
 }
 
-/// Where to write n results for y: y itself, or `buffer`, from which store_values() rounds to y.
+/// Returns the memory to which results for y are written: y itself, or `buffer`, from which
+/// store_values() rounds them to y.
 template <typename T>
 Compute<T>* place_values(T* y, Compute<T>* buffer) {
   if constexpr (kIsHalf<T>)

@@ -7,7 +7,7 @@
 namespace tapegrad::backends::cuda::cusolver {
 namespace {
 
-/// Where u and vh of an SVD are computed, in the order and size of the library.
+/// Tensors in which the library computes u and vh of an SVD, in its order and sizes.
 struct Factors {
   Tensor left, right;
 };

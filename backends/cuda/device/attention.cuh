@@ -50,7 +50,7 @@ __device__ void finish_scores(const Problem<T>& p, const Tiles& tiles, int64_t h
     }
 }
 
-/// Which elements of a thread's part of a tile dropout keeps: a bit for each element.
+/// Elements that dropout keeps in a thread's part of a tile: a bit for each element.
 template <typename Tiles>
 struct Kept {
   static constexpr int kCount = Tiles::kRows * Tiles::kColumns;

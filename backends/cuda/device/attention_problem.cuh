@@ -44,7 +44,7 @@ struct Matrices {
 
 enum class Sight : int { kAll, kCausal, kBool, kAdded };
 
-/// Which keys a query sees, or what is added to the scores.
+/// Mask of the scores: the keys that a query sees, or numbers that are added to the scores.
 struct Mask {
   Sight sight;
   const void* data;

@@ -10,8 +10,8 @@ namespace tapegrad::backends::cuda {
 /// Returns whether convolutions leave images of this dtype and number of channels packed.
 bool are_packed(DType dtype, int64_t channels, tapegrad::Device device);
 
-/// Returns whether y may be packed and the channels are multiples of eight (not so in a first
-/// layer).
+/// Returns whether y may be packed and the numbers of channels are multiples of eight, as in all
+/// layers but the first.
 bool takes_packed_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
                          const Tensor& y);
 

@@ -47,7 +47,8 @@ Access access_of(const JointLayout<N>& joint, size_t operand, int pack) {
   return pack > 0 && is_row<N>(joint, operand, pack) ? Access::kRow : Access::kStrided;
 }
 
-/// Where the first element of an operand is. A number is the bits of an address.
+/// Address of the first element of an operand. For a number, the bits of the address are the
+/// number.
 struct First {
   std::byte* address;
   bool is_number = false;

@@ -10,8 +10,8 @@ namespace tapegrad::backends::cuda {
 void transpose(const std::byte* x, std::byte* y, int64_t batch, int64_t rows, int64_t columns,
                int64_t element, tapegrad::Device device);
 
-/// Copies x to y, which has its shape and dtype and does not overlap it, if elements that are
-/// adjacent in x are not so in y. Returns false if tiles do not help.
+/// Copies x to y in tiles if elements that are adjacent in x are not adjacent in y. y has the shape
+/// and dtype of x and does not overlap x. Returns false, without copying, if tiles do not help.
 bool copy_transposed(const Tensor& x, Tensor& y);
 
 }  // namespace tapegrad::backends::cuda

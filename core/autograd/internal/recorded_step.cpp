@@ -24,10 +24,10 @@ namespace {
 /// it is needed: a single block for all would remain allocated while gradients of leaves, which
 /// cannot be in the block, replace values.
 constexpr size_t kSmall = size_t(16) << 10;
-/// Values are computed twice until the step needs this share of the memory.
+/// Share of the memory of a step at which no further values are computed twice.
 constexpr double kShareOfMemory = 0.6;
 
-/// ", by mean at train.cpp:12"
+/// Returns the name and the line of an op, as in ", by mean at train.cpp:12".
 std::string text_of(const CalledOp& op) {
   std::string text;
   if (!op.name.empty()) text += ", by " + std::string(op.name);
@@ -36,7 +36,7 @@ std::string text_of(const CalledOp& op) {
   return text;
 }
 
-/// "linear_relu+sub+square and 3 more", the different ops of some calls.
+/// Returns the different ops of some calls, as in "linear_relu+sub+square and 3 more".
 std::string names_of(const std::vector<StepCall>& calls, const std::vector<size_t>& numbers) {
   constexpr size_t kNamed = 4;
   std::vector<std::string_view> names;
@@ -82,7 +82,7 @@ RecordedStep::~RecordedStep() {
   forget_calls();
 }
 
-/// Storages with owners other than calls become ordinary ones.
+/// Makes storages that have owners other than calls ordinary storages.
 void RecordedStep::settle_owned() {
   for (const auto& [key, storage] : own_)
     if (!storage->is_only_lent()) storage->settle();
@@ -187,9 +187,9 @@ void RecordedStep::run_part(const std::function<void()>& part, size_t calls) {
   part();
 }
 
-/// A backward pass draws the numbers of its forward pass again; these are not new draws.
+/// Ignores the draws of a backward pass that repeat those of its forward pass.
 std::optional<RandomState> RecordedStep::draw_from(uint64_t seed, size_t first) const {
-  std::optional<uint64_t> drawn;  // the offset of the last draw before
+  std::optional<uint64_t> drawn;  // offset of the last draw of the earlier calls
   for (const Draw& draw : draws_)
     if (draw.recorded.seed == seed && draw.call < first)
       drawn = std::max(drawn.value_or(0), draw.recorded.offset);

@@ -106,8 +106,9 @@ class Division {
     return product;
   }
 
-  /// Whether the innermost elements of an operand lie in many cache lines, whose other elements are
-  /// read only later. A copy of such an operand is divided into squares instead.
+  /// Returns whether adjacent elements of a row of the operand lie in different cache lines, so
+  /// many that a line has left the cache before its other elements are read. A copy of such an
+  /// operand is divided into squares instead.
   static constexpr int64_t kLine = 64, kMostLines = 256;
   bool is_transposed(const Operand& operand) const {
     const Strides& strides = operand.strides;

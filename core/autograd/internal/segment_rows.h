@@ -11,7 +11,7 @@ namespace tapegrad {
 
 inline constexpr int64_t kLongestRow = 8192;  // elements
 
-/// How an operand corresponds to the rows of a call.
+/// Correspondence between the elements of an operand and the rows of a call.
 enum class OperandKind : unsigned char {
   kFull,    // the same number of elements for each row
   kSingle,  // one element for all elements
