@@ -1,6 +1,8 @@
 #include "nn/activation.h"
 
+#include "core/base/internal/classic_text.h"
 #include "nn/weighted.h"
+#include "ops/composed.h"
 #include "ops/create.h"
 
 namespace tapegrad::nn {
@@ -8,6 +10,16 @@ namespace tapegrad::nn {
 PReLU::PReLU(int64_t num_parameters, double init) {
   require_option("PReLU", ".num_parameters", num_parameters);
   weight = full({num_parameters}, init, {.dtype = default_dtype(), .requires_grad = true});
+}
+
+RReLU::RReLU(double lower, double upper, bool) : lower_(lower), upper_(upper) { note_mode(); }
+Variable RReLU::forward(const Variable& x, Where where) const {
+  return rrelu(x, lower_, upper_, is_training(), default_generator(), where);
+}
+std::string RReLU::options() const {
+  ClassicText text;
+  text << "lower=" << lower_ << ", upper=" << upper_;
+  return text.str();
 }
 
 Variable Unflatten::forward(const Variable& x, Where where) const {

@@ -138,6 +138,19 @@ struct PReLU final : Model<PReLU> {
   }
 };
 
+/// LeakyReLU whose slope is random in training; see rrelu().
+class RReLU final : public Model<RReLU> {
+ public:
+  static constexpr std::string_view kName = "RReLU";
+  explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3, bool inplace = false);
+  void members(Members&) override {}
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+  std::string options() const override;
+
+ private:
+  double lower_, upper_;
+};
+
 struct FlattenOptions {
   ByName by_name = {};
   int start_dim = 1;

@@ -4,24 +4,8 @@
 
 #include "core/base/internal/classic_text.h"
 #include "nn/weighted.h"
-#include "ops/binary.h"
 #include "ops/composed.h"
 #include "ops/create.h"
-#include "ops/random.h"
-
-namespace tapegrad {
-
-Variable rrelu(const Variable& x, double lower, double upper, bool training,
-               RandomGenerator& generator, Where where) {
-  if (!(lower <= upper))
-    fail<ArgumentError>("rrelu: lower ", lower, " is not at most upper ", upper);
-  const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
-  const Variable slope = training ? lower + (upper - lower) * rand(x.shape(), like, generator)
-                                  : full({}, (lower + upper) / 2, like);
-  return tapegrad::where(x >= 0, {x, where}, x * slope);
-}
-
-}  // namespace tapegrad
 
 namespace tapegrad::nn {
 
@@ -47,16 +31,6 @@ std::string Bilinear::options() const {
   text << "in1_features=" << weight.size(1) << ", in2_features=" << weight.size(2)
        << ", out_features=" << weight.size(0);
   if (!bias.defined()) text << ", bias=false";
-  return text.str();
-}
-
-RReLU::RReLU(double lower, double upper, bool) : lower_(lower), upper_(upper) { note_mode(); }
-Variable RReLU::forward(const Variable& x, Where where) const {
-  return rrelu(x, lower_, upper_, is_training(), default_generator(), where);
-}
-std::string RReLU::options() const {
-  ClassicText text;
-  text << "lower=" << lower_ << ", upper=" << upper_;
   return text.str();
 }
 

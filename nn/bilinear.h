@@ -1,19 +1,8 @@
-// Bilinear, y = x1^T W x2 + b, and RReLU, a LeakyReLU with a random slope.
+// Bilinear: y = x1^T W x2 + b.
 #pragma once
 
-#include "core/base/generator.h"
 #include "nn/module.h"
 #include "nn/refused_nullptr.h"
-
-namespace tapegrad {
-
-/// Returns x for x >= 0, else x times a slope. In training the slope of each element is drawn from
-/// [lower, upper); otherwise it is the mean of both bounds.
-Variable rrelu(const Variable& x, double lower = 1.0 / 8, double upper = 1.0 / 3,
-               bool training = false, RandomGenerator& generator = default_generator(),
-               Where where = Where::current());
-
-}  // namespace tapegrad
 
 namespace tapegrad::nn {
 
@@ -30,18 +19,6 @@ class Bilinear final : public Model<Bilinear> {
 
   Parameter weight;  // [out_features, in1_features, in2_features]
   Parameter bias;    // [out_features], or empty
-};
-
-class RReLU final : public Model<RReLU> {
- public:
-  static constexpr std::string_view kName = "RReLU";
-  explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3, bool inplace = false);
-  void members(Members&) override {}
-  Variable forward(const Variable& x, Where where = Where::current()) const;
-  std::string options() const override;
-
- private:
-  double lower_, upper_;
 };
 
 }  // namespace tapegrad::nn

@@ -14,6 +14,7 @@
 #include "ops/einsum.h"
 #include "ops/fft.h"
 #include "ops/names.h"
+#include "ops/random.h"
 #include "ops/scan.h"
 #include "ops/settings.h"
 
@@ -258,6 +259,16 @@ Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight
                   const Variable& bias, Where where) {
   Variable y = einsum("...i,oij,...j->...o", {x1, weight, x2}, where);
   return bias.defined() ? add({y, where}, {bias, where}) : y;
+}
+
+Variable rrelu(const Variable& x, double lower, double upper, bool training,
+               RandomGenerator& generator, Where where) {
+  if (!(lower <= upper))
+    fail<ArgumentError>("rrelu: lower ", lower, " is not at most upper ", upper);
+  const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
+  const Variable slope = training ? lower + (upper - lower) * rand(x.shape(), like, generator)
+                                  : full({}, (lower + upper) / 2, like);
+  return tapegrad::where(x >= 0, {x, where}, x * slope);
 }
 
 Variable pdist(const Variable& x, double p, Where where) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/by_name.h"
+#include "core/base/generator.h"
 #include "ops/create.h"
 #include "ops/extremes.h"
 #include "ops/sort.h"
@@ -95,6 +96,11 @@ Variable rfftfreq(int64_t n, double d = 1.0, TensorOptions options = {});
 /// Returns y[b, o] = x1[b, :] weight[o, :, :] x2[b, :] + bias[o].
 Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight,
                   const Variable& bias = {}, Where where = Where::current());
+/// Returns x for x >= 0, else x times a slope. In training the slope of each element is drawn from
+/// [lower, upper); otherwise it is the mean of both bounds.
+Variable rrelu(const Variable& x, double lower = 1.0 / 8, double upper = 1.0 / 3,
+               bool training = false, RandomGenerator& generator = default_generator(),
+               Where where = Where::current());
 /// Returns the distances between the rows of x [n, d], one for each pair: [n (n - 1) / 2].
 Variable pdist(const Variable& x, double p = 2.0, Where where = Where::current());
 /// Returns the inverse of L L^T, or of U^T U if `upper`, for the factor returned by cholesky().

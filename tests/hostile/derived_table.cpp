@@ -4,6 +4,7 @@
 #include "core/inspect/communication.h"
 #include "core/inspect/profiler.h"
 #include "data/sampler.h"
+#include "nn/activation.h"
 #include "nn/adaptive_softmax.h"
 #include "nn/attention.h"
 #include "nn/bilinear.h"
