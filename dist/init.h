@@ -38,7 +38,7 @@ struct Rendezvous {
 };
 
 struct InitOptions {
-  /// How long a rank waits for the others, in seconds. Default: TAPEGRAD_DIST_TIMEOUT, or 300.
+  /// Seconds that a rank waits for the other ranks. Default: TAPEGRAD_DIST_TIMEOUT, or 300.
   std::optional<double> timeout = {};
   /// If set, used in place of a launcher and of environment variables.
   std::optional<Rendezvous> rendezvous = {};

@@ -227,7 +227,7 @@ Variable Categorical::entropy() const {
 Variable Categorical::mean() const { return full(without_last(probs.shape()), NAN, like(probs)); }
 Variable Categorical::variance() const { return mean(); }
 Variable Categorical::draw(const Shape& sample_shape, RandomGenerator& generator) const {
-  // The largest of the logits plus Gumbel noise.
+  // The index of the largest of the logits plus Gumbel noise.
   const Variable u = rand(joined(sample_shape, logits.shape()), like(logits), generator);
   return argmax(logits - log(-log(u)), -1);
 }

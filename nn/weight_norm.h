@@ -53,7 +53,7 @@ void remove_spectral_norm(Weighted& layer);
 /// optimizers, and the buffer "parametrizations.weight.mask". Each call prunes elements that are
 /// still kept.
 namespace prune {
-/// How many elements to prune: a number, 3, or a share of those that are kept, 0.3.
+/// Amount of elements to prune: a number, 3, or a share of the elements that are kept, 0.3.
 class Amount {
  public:
   template <typename T>

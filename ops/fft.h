@@ -28,7 +28,7 @@ namespace fft {
 template <typename N>
 concept Length = std::integral<N> || std::convertible_to<std::nullopt_t, N>;
 
-/// Which transform is scaled by 1 / n.
+/// Transform that is scaled by 1 / n.
 enum class Norm {
   kBackward,  // the inverse transform
   kOrtho,     // both, by 1 / sqrt(n), which makes them unitary

@@ -102,8 +102,8 @@ class AveragedModel : public nn::Model<AveragedModel<M>> {
   AveragedModelOptions options_;
 };
 
-/// Recomputes the statistics of batch normalization in one pass over any range of examples or
-/// inputs. The pass is not recorded. Restores all modes.
+/// Recomputes the statistics of batch normalization in one pass over a range of examples or inputs.
+/// The pass is not recorded. Restores the mode of each module.
 template <typename Data, typename M>
 void update_bn(Data&& data, M& model, std::optional<Device> device = {}) {
   const detail::NewStatistics statistics(model);

@@ -286,11 +286,11 @@ void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor
 Tensor wide(const Tensor& x) { return x && x.dtype() != boolean ? x.to(f32) : x; }
 Tensor wide_like(const Tensor& y) { return y ? Tensor::empty(y.shape(), f32) : y; }
 
-// The other implementation is the composition of other ops (detail::attention_by_ops()).
+/// Blockwise attention. The fallback is the composition of other ops (detail::attention_by_ops()).
 struct AttentionBlocks {
   static constexpr std::string_view kName = "blocks";
-  /// Many short sequences are faster by ops, whose products take all heads at once: 1.5 times for
-  /// 24 queries and keys, 1.1 times for 32; then the difference is small (docs/performance.md).
+  /// Rejects many short sequences: the fallback, whose products take all heads at once, is 1.5
+  /// times as fast for 24 queries and keys, 1.1 times for 32 (docs/performance.md).
   static bool accepts(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, bool, double,
                       double, RandomState, const Tensor&, const Tensor&) {
     const Sizes s(q, v);

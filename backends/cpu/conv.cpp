@@ -28,7 +28,7 @@ Group group_of(const Shape& weight, const Patches& p, const Conv2dOptions& o) {
   return {weight[0] / o.groups, weight[1] * p.kernel_numel(), p.number()};
 }
 
-/// Columns of all channels of one image.
+/// Computes the columns (im2col) of all channels of one image.
 template <typename T>
 void all_columns(const T* image, int64_t channels, const Patches& p, T* columns) {
   const int64_t rows = p.kernel_numel() * p.number();
@@ -37,7 +37,7 @@ void all_columns(const T* image, int64_t channels, const Patches& p, T* columns)
     im2col(image + c * p.size.height * p.size.width, p, columns + c * rows);
 }
 
-/// y = w columns(x) + bias, image by image.
+/// Computes y = w columns(x) + bias, one image after another.
 template <typename T>
 void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options,
             Tensor& y) {
@@ -59,7 +59,7 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
   }
 }
 
-/// dx = w^T dy, summed back into the image.
+/// Computes dx: the columns w^T dy, summed back into the image.
 template <typename T>
 void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options,
                     Tensor& dx) {
@@ -84,7 +84,7 @@ void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions&
   }
 }
 
-/// dw = the sum of dy columns(x)^T over the images.
+/// Computes dw, the sum of dy columns(x)^T over the images.
 template <typename T>
 void backward_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& options, Tensor& dw) {
   const Patches p = patches_of(x.shape(), dw.shape(), dy.shape(), options);
@@ -102,7 +102,7 @@ void backward_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& opt
   }
 }
 
-/// db = the sum of dy over images and positions; each plane is summed first.
+/// Computes db, the sum of dy over images and positions; each plane is summed first.
 template <typename T>
 void backward_bias(const Tensor& dy, Tensor& db) {
   const int64_t batch = dy.shape()[0], out = dy.shape()[1];

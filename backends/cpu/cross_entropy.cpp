@@ -94,7 +94,7 @@ void of_rows(const Tensor& x, const Tensor& target, const Tensor& weight,
   });
 }
 
-/// dx_c = g (Q p_c - q_c), with p the softmax and Q the sum of q.
+/// Computes dx_c = g (Q p_c - q_c), with p the softmax and Q the sum of q.
 template <typename T>
 void gradient_of_rows(const Tensor& x, const Tensor& target, const Tensor& weight,
                       const CrossEntropySpec& spec, const Tensor& statistics, const Tensor& dy,

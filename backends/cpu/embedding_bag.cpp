@@ -30,7 +30,7 @@ struct Bags {
         size(ids.numel()) {}
 };
 
-/// sums[j] += the sum of row[j] * scale over kTogether rows, in their order.
+/// Adds to sums[j] the products row[j] * scale of kTogether rows, in their order.
 template <int kTogether, typename T>
 void add_rows(const T* const* rows, const Compute<T>* scales, int64_t count, Sum<T>* sums) {
   int64_t j = 0;
@@ -47,7 +47,8 @@ void add_rows(const T* const* rows, const Compute<T>* scales, int64_t count, Sum
     for (int i = 0; i < kTogether; ++i) sums[j] += Sum<T>(Compute<T>(rows[i][j]) * scales[i]);
 }
 
-/// The same for rows of kParts vectors, whose sums stay in registers.
+/// Sums the scaled rows of a bag whose rows have kParts vectors, so that the sums stay in
+/// registers.
 template <int kParts, typename Row, typename Next, typename Factor>
 void sum_narrow_rows(int64_t begin, int64_t end, const Row& row, const Next& next,
                      const Factor& factor, float* y) {

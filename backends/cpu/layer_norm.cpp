@@ -58,9 +58,9 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
         return (value - mean) * invstd * factor + offset;
       };
       int64_t j = 0;
-      for (; j + kSize <= count; j += kSize) {  // by whole registers, because the compiler uses
-                                                // half of each
-        fetch_to_write(into + n + j);           // the next row
+      // Explicit vectors: the compiler would use half of each register.
+      for (; j + kSize <= count; j += kSize) {
+        fetch_to_write(into + n + j);  // the next row
         normalise(B::load_unaligned(xs + j), B::load_unaligned(w + i + j),
                   B::load_unaligned(b + i + j))
             .store_unaligned(ys + j);

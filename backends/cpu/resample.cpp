@@ -80,7 +80,7 @@ std::vector<Tap<W>> in_order(const Taps& taps) {
   return all;
 }
 
-/// Results [begin, end) of rows of `inner` elements, each with kCount taps.
+/// Computes the results [begin, end), rows of `inner` elements, each from kCount taps.
 template <int kCount, typename T, typename W = Compute<T>>
 void resample_rows(const T* from, const Tap<W>* taps, int64_t begin, int64_t end, int64_t inner,
                    T* to) {
@@ -95,7 +95,7 @@ void resample_rows(const T* from, const Tap<W>* taps, int64_t begin, int64_t end
     }
   }
 }
-/// The same for rows of one element.
+/// resample_rows() for rows of one element.
 template <int kCount, typename T, typename W = Compute<T>>
 void resample_elements(const T* from, const Tap<W>* taps, int64_t begin, int64_t end, T* to) {
   for (int64_t i = begin; i < end; ++i) {
@@ -138,7 +138,7 @@ void copy_repeated(const T* from, int64_t n, int64_t repeats, T* to) {
   copy_repeated<0>(from, n, repeats, to);
 }
 
-/// Results with one tap, whose weight is 1, as of the nearest pixel.
+/// Copies the results that have one tap of weight 1, such as those of the nearest pixel.
 template <typename T>
 void copy_nearest(const Rows<T>& rows, const Taps& taps) {
   const int64_t inner = rows.inner, n = rows.n, results = rows.results;
@@ -207,7 +207,7 @@ struct TapsByRow {
   }
 };
 
-/// Sums of `repeats` neighbours each.
+/// Sums groups of `repeats` neighbours.
 template <typename T>
 void add_neighbours(const T* from, int64_t repeats, int64_t rows, T* to) {
   if (repeats == 2) {

@@ -92,7 +92,8 @@ bool takes_over(V best, V value) {
   return !less & !((best != best) & (value == value));
 }
 
-/// Blocks without a new extreme are found by comparisons that do not depend on each other.
+/// Computes the running extremes of a row. Comparisons that do not depend on each other find the
+/// blocks without a new extreme.
 template <bool kLargest, typename T>
 void extremes_of_row(const T* from, int64_t n, T* values, int64_t* to) {
   using Value = Compute<T>;
@@ -120,7 +121,7 @@ void extremes_of_row(const T* from, int64_t n, T* values, int64_t* to) {
   }
 }
 
-/// Columns side by side, row by row.
+/// Computes the running extremes of adjacent columns together, one row after another.
 template <bool kLargest, typename T>
 void extremes_of_columns(const T* from, int64_t n, int64_t step, int64_t columns, T* values,
                          int64_t* to) {

@@ -234,7 +234,7 @@ void search_together(const T* row, int64_t n, const Compute<T>* keys, int64_t* p
   }
 }
 
-/// Neither is empty.
+/// Finds the places of values in sorted rows; neither tensor is empty.
 template <typename T>
 void search(const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {
   const int64_t n = sorted.shape()[1], m = values.shape()[1], rows = y.numel() / m;

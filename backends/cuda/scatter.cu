@@ -18,7 +18,7 @@ struct Last {
   }
 };
 
-/// Whether element i has a bit of `bits`.
+/// Predicate: element i has a bit of `bits`.
 template <typename W>
 struct HasBits {
   const W* x;

@@ -18,7 +18,7 @@
 namespace tapegrad {
 namespace {
 
-/// "Linux 6.1.0 x86_64, Debian GNU/Linux 12 (bookworm)"
+/// Returns the operating system, as in "Linux 6.1.0 x86_64, Debian GNU/Linux 12 (bookworm)".
 std::string platform() {
   utsname kernel{};
   if (uname(&kernel) != 0) return "unknown";

@@ -222,7 +222,7 @@ TEST(HostileCaptured, T79_AnInputThatTheStepOverwrites) {
   EXPECT_FALSE(step.is_graphed());
 }
 
-// Neither writes through data_ptr() nor those to memory of the caller count as writes.
+// Writes through data_ptr(), and writes to memory of the caller, do not count as writes.
 TEST(HostileCaptured, T79_InputsThatAreWrittenThroughPointers) {
   GraphedStep step([](const Variable& x) { return sum(x * 2.0); });
   std::vector<float> memory(3);

@@ -35,7 +35,7 @@ Shape with_last(Shape shape, int64_t size) {
   return shape;
 }
 
-/// "Table: clone(): arguments 3, 0"
+/// Returns the name of a call, as in "Table: clone(): arguments 3, 0".
 std::string describe(const std::string& names, const std::vector<size_t>& picks) {
   std::ostringstream text;
   text << names << ", arguments";

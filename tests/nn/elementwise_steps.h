@@ -14,7 +14,7 @@
 
 namespace tapegrad {
 
-/// The other operands of the ops.
+/// Operands of the ops besides x.
 struct Operands {
   Variable full, positive;  // constants of x's shape
   Variable row;             // a leaf that broadcasts to x's shape

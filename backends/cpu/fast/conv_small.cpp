@@ -105,7 +105,7 @@ struct Plane {
   }
 };
 
-/// For kPlanes channels of dz: adds the sum of dz times each of kCount taps of the image to
+/// For kPlanes channels of dz, adds the sum of dz times each of kCount taps of the image to
 /// parts[plane * step], and the sum of dz to biases[plane * step] unless biases is null.
 template <int kCount, int kPlanes>
 void add_products(const Sizes& s, const Plane* planes, const float* image, const int64_t* offsets,

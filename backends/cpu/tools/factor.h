@@ -17,7 +17,7 @@ struct Block {
   Matrix<T> matrix() const { return {data, row, column}; }
 };
 
-/// Which triangle of a matrix is meant, and whether its diagonal counts as ones.
+/// Selection of a triangle of a matrix, and whether its diagonal counts as ones.
 struct Triangular {
   bool upper, unit;
 };

@@ -245,7 +245,7 @@ struct ExtremeOf {
   }
 };
 
-/// Whether any element is zero (`zero` is true) or nonzero (`zero` is false).
+/// Reducer that finds whether any element is zero (`zero` is true) or nonzero (`zero` is false).
 template <typename T>
 struct Contains {
   using Value = Compute<T>;
