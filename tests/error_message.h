@@ -36,4 +36,10 @@ void expect_error(Action&& action, std::initializer_list<std::string_view> parts
     EXPECT_NE(message.find(part), std::string::npos) << '"' << part << "\" in: " << message;
 }
 
+/// Expects the action to throw an E whose message contains the part.
+template <typename E, typename Action>
+void expect_error(std::string_view part, Action&& action) {
+  expect_error<E>(action, {part});
+}
+
 }  // namespace tapegrad::testing

@@ -11,9 +11,12 @@
 #include "ops/create.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/error_message.h"
 
 namespace tapegrad {
 namespace {
+
+using testing::expect_error;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -34,15 +37,6 @@ std::vector<double> spread(int64_t count, double start) {
   std::vector<double> values;
   for (int64_t i = 0; i < count; ++i) values.push_back(std::fmod(start + double(i) * 0.737, 2) - 1);
   return values;
-}
-template <typename Error, typename F>
-void expect_error(const std::string& words, F f) {
-  try {
-    f();
-    ADD_FAILURE() << "no error: " << words;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
-  }
 }
 using Doubles = std::vector<double>;
 

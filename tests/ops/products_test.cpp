@@ -19,9 +19,12 @@
 #include "ops/reduce.h"
 #include "ops/statistics.h"
 #include "ops/view.h"
+#include "tests/error_message.h"
 
 namespace tapegrad {
 namespace {
+
+using testing::expect_error;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 using Doubles = std::vector<double>;
@@ -34,16 +37,6 @@ Variable make(const Doubles& values) { return make(values, {int64_t(values.size(
 /// 1, 2, 3 ...
 Variable count(const Shape& shape) {
   return reshape(arange(1, numel(shape) + 1, 1, {.dtype = f64}), shape);
-}
-
-template <typename Error, typename F>
-void expect_error(const std::string& words, F f) {
-  try {
-    f();
-    ADD_FAILURE() << "no error: " << words;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
-  }
 }
 
 // The operand whose label comes first in the result gives the rows.
