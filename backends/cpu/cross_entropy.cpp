@@ -6,7 +6,7 @@
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/map.h"
-#include "backends/cpu/tools/reduce_frame.h"
+#include "backends/cpu/tools/reduce_block.h"
 #include "backends/cpu/tools/reducers.h"
 #include "ops/loss.h"
 

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/fast/norm_packed.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/row_moments.h"
 #include "core/dispatch/implementations.h"
 #include "ops/internal/group_norm_kernels.h"

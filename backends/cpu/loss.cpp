@@ -6,8 +6,6 @@
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/map.h"
-#include "backends/cpu/tools/reduce_frame.h"
-#include "backends/cpu/tools/reducers.h"
 #include "core/base/error.h"
 
 namespace tapegrad::backends::cpu {

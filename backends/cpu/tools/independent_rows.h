@@ -2,7 +2,7 @@
 // captured step may call the function for one block of rows after another.
 #pragma once
 
-#include "backends/cpu/tools/reduce_frame.h"
+#include "backends/cpu/tools/reduce_plan.h"
 #include "core/dispatch/dispatcher.h"
 
 namespace tapegrad::backends::cpu {

@@ -1,10 +1,11 @@
-// Reducers for reduce_frame.h, which explains their interface.
+// Reducers. reduce_block.h describes their interface.
 #pragma once
 
 #include <limits>
 #include <type_traits>
 
 #include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/reduce_block.h"
 #include "backends/cpu/tools/simd.h"
 #include "backends/cpu/tools/wide_sum.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/tools/lanes.h"
-#include "backends/cpu/tools/reduce_frame.h"
+#include "backends/cpu/tools/reduce_block.h"
 #include "backends/cpu/tools/reducers.h"
 
 namespace tapegrad::backends::cpu {
