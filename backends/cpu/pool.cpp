@@ -6,6 +6,7 @@
 
 #include "backends/cpu/fast/pool_halves.h"
 #include "backends/cpu/fast/pool_packed.h"
+#include "backends/cpu/fast/pool_runs.h"
 #include "backends/cpu/fast/pool_spans.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/lanes.h"
@@ -488,8 +489,8 @@ struct AvgPoolBackward {
 }  // namespace
 
 void register_pool() {
-  set_implementations<kernels::max_pool2d, MaxPoolPacked, MaxPoolHalves, MaxPool>(DeviceType::kCpu,
-                                                                                  kFloatTypes);
+  set_implementations<kernels::max_pool2d, MaxPoolPacked, MaxPoolHalves, MaxPoolRuns, MaxPool>(
+      DeviceType::kCpu, kFloatTypes);
   set_implementations<kernels::pool_scatter, PoolScatterPacked, PoolScatterHalves, PoolScatter,
                       PoolScatterInFloat>(DeviceType::kCpu, kFloatTypes);
   set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, auto&... a) { unpool_indices(a...); });
