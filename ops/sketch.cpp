@@ -7,11 +7,13 @@ namespace tapegrad {
 constinit decltype(kernels::sketch) kernels::sketch{"sketch"};
 
 ResultSketch sketch_of(const Tensor& x) {
-  const Tensor here = x.to(cpu).contiguous();
+  if (x.device() != cpu) return sketch_of(x.to(cpu));
+  // The kernel would read a transposed matrix element by element.
+  if (!x.is_contiguous() && x.strides()[-1] > 1) return sketch_of(x.contiguous());
   ResultSketch sketch;
-  kernels::sketch(here, sketch);
-  sketch.hash = mix_bits(sketch.hash ^ uint64_t(here.dtype()));
-  for (const int64_t size : here.shape()) sketch.hash = mix_bits(sketch.hash ^ uint64_t(size));
+  kernels::sketch(x, sketch);
+  sketch.hash = mix_bits(sketch.hash ^ uint64_t(x.dtype()));
+  for (const int64_t size : x.shape()) sketch.hash = mix_bits(sketch.hash ^ uint64_t(size));
   return sketch;
 }
 

@@ -11,10 +11,15 @@ namespace tapegrad {
 /// Numbers that are kept of a result. Each sum adds all elements, each with a sign; any two
 /// elements have equal signs half of the time (ops/internal/sketch_signs.h). The expected square of
 /// the difference of a sum between two results is therefore the squared norm of their difference.
+///
+/// The sums of float32, float16 and bfloat16 begin with 32 additions in float32. Smaller changes
+/// than its rounding show in `words`: if one element changes by n units in the last place, `words`
+/// changes by n or -n. A sum in float32 overflows to infinity near 3e38.
 struct ResultSketch {
-  uint64_t hash = 0;        // of dtype, shape and bits
+  uint64_t hash = 0;        // of dtype, shape and bits; differs if one word of 32 bits differs
   double sums[2] = {0, 0};  // in float64
-  double norm = 0;          // square root of the sum of squares
+  double norm = 0;          // of the sums of the rows of each tile; estimates that of all elements
+  int32_t words = 0;        // sum of the bits as words of 32 bits with signs, modulo 2^32
 
   bool operator==(const ResultSketch&) const = default;
 };
@@ -25,7 +30,7 @@ ResultSketch sketch_of(const Tensor& x);
 
 namespace kernels {
 
-/// Computes the sketch of a contiguous tensor. The hash covers only the bits.
+/// Computes the sketch of a tensor. The hash covers only the bits.
 extern Kernel<void(const Tensor& x, ResultSketch& sketch)> sketch;
 
 }  // namespace kernels

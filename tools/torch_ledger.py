@@ -18,6 +18,15 @@ def mix(x):  # splitmix64, as in ops/internal/sketch_signs.h
     return x ^ (x >> np.uint64(31))
 
 
+def signs_of(bits):
+    return 1.0 - 2.0 * (bits & np.uint64(1))
+
+
+ROW_SIGNS = signs_of(np.uint64(0x68B18CA8) >> np.arange(32, dtype=np.uint64))
+LANE_SIGNS = [signs_of(mix(np.array([(1 << 40) + k], np.uint64)) >> np.arange(64, dtype=np.uint64))
+              for k in (156, 152)]
+
+
 class TorchLedger:
     def __init__(self, model):
         self.rows, self.strings = [], [""]
@@ -26,17 +35,16 @@ class TorchLedger:
                 module.register_forward_hook(lambda m, x, y, name=name: self.note(name, m, y))
 
     def note(self, name, module, output):
+        # Tiles of 32 rows of 64 lanes; each has a sign (ops/internal/sketch_signs.h).
         x = output.detach().cpu().double().numpy().ravel()
-        i = np.arange(x.size, dtype=np.uint64)
-        block, lane = i // np.uint64(64), i % np.uint64(64)
-        of_block = mix(block // np.uint64(64)) >> block % np.uint64(64)
-        sums = []
-        for k in (0, 1):
-            of_lane = mix(np.array([(1 << 40) + k], dtype=np.uint64)) >> lane
-            sums.append(x @ (1.0 - 2.0 * ((of_block ^ of_lane) & np.uint64(1))))
+        tiles = np.concatenate([x, np.zeros(-x.size % 2048)]).reshape(-1, 32, 64)
+        rows = np.einsum("trl,r->tl", tiles, ROW_SIGNS)
+        tile = np.arange(len(tiles), dtype=np.uint64)
+        of_tile = ROW_SIGNS[tile % np.uint64(32)] * signs_of(mix(tile // np.uint64(32)))
+        sums = [of_tile @ rows @ LANE_SIGNS[k] for k in (0, 1)]
         shape = f"{str(output.dtype)[6:]} [{', '.join(map(str, output.shape))}]"
         words = [self.string(text) for text in (type(module).__name__, name, "", shape)]
-        self.rows.append((0, *sums, np.linalg.norm(x), 1, 3, *words))
+        self.rows.append((0, (*sums, np.linalg.norm(rows)), (0, 1, *words), 3))
 
     def string(self, text):
         if text not in self.strings:
@@ -44,14 +52,13 @@ class TorchLedger:
         return self.strings.index(text)
 
     def save(self, path):
-        names = ("hash", "sum0", "sum1", "norm", "step", "pass", "op", "module", "line", "type")
-        types = ("<i8", "<f8", "<f8", "<f8", "<i4", "u1", "<i4", "<i4", "<i4", "<i4")
-        arrays = {n: np.array(c, t) for n, c, t in zip(names, zip(*self.rows), types)}
+        types = {"hash": "<i8", "sums": "<f8", "numbers": "<i4", "pass": "u1"}
+        arrays = {n: np.array(c, t) for (n, t), c in zip(types.items(), zip(*self.rows))}
         arrays["strings"] = np.frombuffer("".join(s + "\n" for s in self.strings).encode(), "u1")
         header, at = {}, 0
         for name, a in arrays.items():
             kind = {"i8": "I64", "f8": "F64", "i4": "I32", "u1": "U8"}[a.dtype.str[1:]]
-            header[name] = {"dtype": kind, "shape": [a.size], "data_offsets": [at, at + a.nbytes]}
+            header[name] = {"dtype": kind, "shape": a.shape, "data_offsets": [at, at + a.nbytes]}
             at += a.nbytes
         text = json.dumps(header).encode()
         with open(path, "wb") as file:

@@ -1,15 +1,75 @@
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstdlib>
+#include <map>
 #include <ostream>
 #include <set>
 
 #include "absl/strings/str_format.h"
 
 #include "core/base/error.h"
+#include "ops/internal/sketch_signs.h"
 #include "train/internal/ledger.h"
 #include "train/run_ledger.h"
 
 namespace tapegrad {
+namespace {
+
+/// Rounding of the sums of a result, relative to its norm.
+struct Resolution {
+  double sums = 0;     // differences up to this one may be rounding errors of the sums
+  double element = 0;  // change of the result if a typical element changes by its last bit
+};
+
+Resolution resolution_of(const std::string& type) {
+  const size_t space = std::min(type.find(' '), type.size());
+  double count = 1;
+  for (size_t i = space; i < type.size(); ++i)
+    if (const bool begins = std::isdigit(static_cast<unsigned char>(type[i])); begins) {
+      count *= double(std::strtoll(&type[i], nullptr, 10));
+      i = std::min(type.find_first_of(",]", i), type.size());
+    }
+  const std::string dtype = type.substr(0, space);
+  // The sums begin with the rows of a tile. Those of one row are exact.
+  const bool has_short_sums = dtype == "float32" || dtype == "float16" || dtype == "bfloat16";
+  const double rows = std::min(std::ceil(count / kSketchLanes), double(kSketchRows));
+  Resolution resolution;
+  if (rows > 1) resolution.sums = std::ldexp(std::sqrt(rows / count), has_short_sums ? -22 : -51);
+  // In most results, more elements are smaller than the root of their mean square than larger.
+  const int digits = dtype == "float32"    ? 24
+                     : dtype == "float16"  ? 11
+                     : dtype == "bfloat16" ? 8
+                                           : 53;
+  resolution.element = std::ldexp(0.35, -digits) / std::sqrt(std::max(count, 1.0));
+  return resolution;
+}
+
+}  // namespace
+
+double error_of(const ResultSketch& a, const ResultSketch& b, const std::string& type,
+                double least_norm) {
+  const double first = a.sums[0] - b.sums[0], second = a.sums[1] - b.sums[1];
+  const double least = std::abs(a.norm - b.norm);  // the norm of the difference is not smaller
+  const double norm = std::max({a.norm, b.norm, least_norm});
+  const double error = std::max(std::sqrt((first * first + second * second) / 2), least) / norm;
+  if (std::isnan(error)) {
+    // Two results with NaN or infinities cannot be told apart by sums.
+    const auto is_finite = [](const ResultSketch& each) {
+      return std::isfinite(each.sums[0]) && std::isfinite(each.sums[1]);
+    };
+    return is_finite(a) == is_finite(b) ? 0 : INFINITY;
+  }
+  if (a.hash == b.hash || a.hash == 0 || b.hash == 0 || type.empty()) return error;
+  const Resolution resolution = resolution_of(type);
+  const double scale = std::max(a.norm, b.norm) / norm;
+  const auto words = double(int32_t(uint32_t(a.words) - uint32_t(b.words)));
+  const bool shows_nothing = error == 0 && (words == 0 || words == double(INT32_MIN));
+  if (error > resolution.sums * scale || shows_nothing) return error;
+  const double of_words = resolution.element * std::max(std::abs(words), 1.0) * scale;
+  return std::max(std::min(resolution.sums * scale, of_words), error / 8);
+}
+
 namespace {
 
 using Place = RunDifference::Place;
@@ -32,23 +92,17 @@ struct Item {
   }
 };
 
-/// Estimated relative error of b. The expected square of the difference of a sum is the square of
-/// the norm of the difference of all elements.
-double error_of(const ResultSketch& a, const ResultSketch& b, double least_norm = 1e-300) {
-  const double first = a.sums[0] - b.sums[0], second = a.sums[1] - b.sums[1];
-  const double least = std::abs(a.norm - b.norm);  // the norm of the difference is not smaller
-  const double norm = std::max<double>({a.norm, b.norm, least_norm});
-  const double error = std::max(std::sqrt((first * first + second * second) / 2), least) / norm;
-  if (!std::isnan(error)) return error;
-  // Two results with NaN or infinities cannot be told apart by sums.
-  const auto is_finite = [](const ResultSketch& each) {
-    return std::isfinite(each.sums[0]) && std::isfinite(each.sums[1]);
-  };
-  return is_finite(a) == is_finite(b) ? 0 : INFINITY;
+double error_of(const Item& a, const Item& b) {
+  return error_of(a.entry().sketch, b.entry().sketch, a.type() == b.type() ? a.type() : "");
 }
 
-bool agree(const ResultSketch& a, const ResultSketch& b, double tolerance, double least_norm) {
-  return tolerance > 0 ? error_of(a, b, least_norm) <= tolerance : a.hash == b.hash;
+bool is_same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+bool agree(const Item& one, const Item& two, double tolerance, double least_norm) {
+  const ResultSketch &a = one.entry().sketch, &b = two.entry().sketch;
+  if (tolerance > 0) return error_of(a, b, "", least_norm) <= tolerance;
+  return a.hash == b.hash && a.words == b.words && is_same(a.sums[0], b.sums[0]) &&
+         is_same(a.sums[1], b.sums[1]);
 }
 
 /// Returns a hundredth of the largest norm of the results of the same call. A result that cancels
@@ -148,15 +202,14 @@ RunDifference compare_runs(const std::string& path_a, const std::string& path_b,
     if (!is_same_op || !is_same_type)
       found.reason = absl::StrFormat("one run has %s %s %s, the other %s %s %s", one.place().pass,
                                      one.op(), one.type(), two.place().pass, two.op(), two.type());
-    else if (agree(one.entry().sketch, two.entry().sketch, options.tolerance,
-                   noise_norm(a, size_t(found.compared)))) {
+    else if (agree(one, two, options.tolerance, noise_norm(a, size_t(found.compared)))) {
       found.before = place;
-      found.before.error = error_of(one.entry().sketch, two.entry().sketch);
+      found.before.error = error_of(one, two);
       continue;
     }
     found.equal = false;
     found.at = place;
-    found.at.error = found.reason.empty() ? error_of(one.entry().sketch, two.entry().sketch) : 0;
+    found.at.error = found.reason.empty() ? error_of(one, two) : 0;
     return found;
   }
   if (a.size() != b.size()) {

@@ -8,6 +8,8 @@
 namespace tapegrad {
 namespace {
 
+constexpr int kSums = 3, kNumbers = 6;  // columns of the file
+
 std::string place_text(Where where) {
   if (where.line() == 0) return "";
   const std::string_view file = where.file_name();
@@ -102,47 +104,58 @@ Callback record(RunLedger& ledger) {
           .after_step = [&ledger](Training& run) { ledger.note(run.model); }};
 }
 
-// The file has a vector per field, one element an entry, and the strings, each followed by a line
-// feed.
+// The file has a row per entry in each of four tensors, and the strings, each followed by a line
+// feed. tools/torch_ledger.py writes the same tensors.
+//   hash     int64 [entries]
+//   sums     float64 [entries, 3]: both sums and the norm
+//   numbers  int32 [entries, 6]: words, step, and the strings of op, module, line and type
+//   pass     uint8 [entries]
 void Ledger::save(const std::string& path) const {
-  const auto n = int64_t(entries.size());
-  TensorMap state;
-  const auto add = [&]<typename T>(const char* name, auto value_of) {
-    std::vector<T> values;
-    values.reserve(entries.size());
-    for (const LedgerEntry& entry : entries) values.push_back(T(value_of(entry)));
-    state.emplace(name, Tensor::from<T>(values, {n}));
-  };
-  add.operator()<int64_t>("hash", [](const LedgerEntry& e) { return e.sketch.hash; });
-  add.operator()<double>("sum0", [](const LedgerEntry& e) { return e.sketch.sums[0]; });
-  add.operator()<double>("sum1", [](const LedgerEntry& e) { return e.sketch.sums[1]; });
-  add.operator()<double>("norm", [](const LedgerEntry& e) { return e.sketch.norm; });
-  add.operator()<int32_t>("step", [](const LedgerEntry& e) { return e.step; });
-  add.operator()<uint8_t>("pass", [](const LedgerEntry& e) { return uint8_t(e.pass); });
-  add.operator()<int32_t>("op", [](const LedgerEntry& e) { return e.op; });
-  add.operator()<int32_t>("module", [](const LedgerEntry& e) { return e.module; });
-  add.operator()<int32_t>("line", [](const LedgerEntry& e) { return e.line; });
-  add.operator()<int32_t>("type", [](const LedgerEntry& e) { return e.type; });
-  std::vector<uint8_t> text;
+  std::vector<int64_t> hash;
+  std::vector<double> sums;
+  std::vector<int32_t> numbers;
+  std::vector<uint8_t> pass, text;
+  for (const LedgerEntry& e : entries) {
+    hash.push_back(int64_t(e.sketch.hash));
+    sums.insert(sums.end(), {e.sketch.sums[0], e.sketch.sums[1], e.sketch.norm});
+    numbers.insert(numbers.end(), {e.sketch.words, e.step, e.op, e.module, e.line, e.type});
+    pass.push_back(uint8_t(e.pass));
+  }
   for (const std::string& each : strings) {
     text.insert(text.end(), each.begin(), each.end());
     text.push_back('\n');
   }
-  state.emplace("strings", Tensor::from<uint8_t>(text, {int64_t(text.size())}));
-  tapegrad::save(path, state);
+  const auto n = int64_t(entries.size());
+  tapegrad::save(path, {{"hash", Tensor::from<int64_t>(hash, {n})},
+                        {"sums", Tensor::from<double>(sums, {n, kSums})},
+                        {"numbers", Tensor::from<int32_t>(numbers, {n, kNumbers})},
+                        {"pass", Tensor::from<uint8_t>(pass, {n})},
+                        {"strings", Tensor::from<uint8_t>(text, {int64_t(text.size())})}});
 }
 
 Ledger Ledger::load(const std::string& path) {
   const TensorMap state = tapegrad::load(path);
-  const auto at = [&](const char* name, DType dtype) -> Variable {
+  if (state.contains("hash") && state.contains("sum0"))
+    fail<FormatError>(path,
+                      ": ledger of an earlier version, with other sums; record the run again");
+  const auto found_hash = state.find("hash");
+  const int64_t n = found_hash != state.end() ? found_hash->second.numel() : 0;
+  const auto at = [&]<typename T>(const char* name, DType dtype, const Shape& shape) {
     const auto found = state.find(name);
-    if (found == state.end() || found->second.dtype() != dtype || found->second.rank() != 1)
-      fail<FormatError>(path, ": no ledger of a run: no vector \"", name, "\" of ", dtype);
-    return Variable(found->second);
+    if (found == state.end() || found->second.dtype() != dtype || found->second.shape() != shape)
+      fail<FormatError>(path, ": no ledger of a run: no tensor \"", name, "\", ", dtype, ' ',
+                        shape);
+    return Variable(found->second).to_vector<T>();
   };
+  const auto hash = at.operator()<int64_t>("hash", i64, {n});
+  const auto sums = at.operator()<double>("sums", f64, {n, kSums});
+  const auto numbers = at.operator()<int32_t>("numbers", i32, {n, kNumbers});
+  const auto pass = at.operator()<uint8_t>("pass", u8, {n});
+  const auto found_text = state.find("strings");
+  const int64_t characters = found_text != state.end() ? found_text->second.numel() : 0;
   Ledger ledger;
   std::string text;
-  for (const uint8_t c : at("strings", u8).to_vector<uint8_t>()) {
+  for (const uint8_t c : at.operator()<uint8_t>("strings", u8, {characters})) {
     if (c != '\n') {
       text += char(c);
       continue;
@@ -150,31 +163,22 @@ Ledger Ledger::load(const std::string& path) {
     ledger.strings.push_back(text);
     text.clear();
   }
-  const auto hash = at("hash", i64).to_vector<int64_t>();
-  const auto sum0 = at("sum0", f64).to_vector<double>(), sum1 = at("sum1", f64).to_vector<double>();
-  const auto norm = at("norm", f64).to_vector<double>();
-  const auto step = at("step", i32).to_vector<int32_t>(), op = at("op", i32).to_vector<int32_t>(),
-             module = at("module", i32).to_vector<int32_t>(),
-             line = at("line", i32).to_vector<int32_t>(),
-             type = at("type", i32).to_vector<int32_t>();
-  const auto pass = at("pass", u8).to_vector<uint8_t>();
-  const size_t n = hash.size();
-  for (const size_t size : {sum0.size(), sum1.size(), norm.size(), step.size(), op.size(),
-                            module.size(), line.size(), type.size(), pass.size()})
-    if (size != n) fail<FormatError>(path, ": no ledger of a run: vectors of ", n, " and ", size);
-  for (size_t i = 0; i < n; ++i) {
-    for (const int32_t each : {op[i], module[i], line[i], type[i]})
-      if (each < 0 || size_t(each) >= ledger.strings.size())
-        fail<FormatError>(path, ": entry ", i, " has string ", each, " of ", ledger.strings.size());
+  for (size_t i = 0; i < size_t(n); ++i) {
+    const double* sum = &sums[i * kSums];
+    const int32_t* number = &numbers[i * kNumbers];
+    for (int k = 2; k < kNumbers; ++k)
+      if (number[k] < 0 || size_t(number[k]) >= ledger.strings.size())
+        fail<FormatError>(path, ": entry ", i, " has string ", number[k], " of ",
+                          ledger.strings.size());
     if (pass[i] >= std::size(kLedgerPasses))
       fail<FormatError>(path, ": entry ", i, " has pass ", int(pass[i]));
-    ledger.entries.push_back({{uint64_t(hash[i]), {sum0[i], sum1[i]}, norm[i]},
-                              step[i],
+    ledger.entries.push_back({{uint64_t(hash[i]), {sum[0], sum[1]}, sum[2], number[0]},
+                              number[1],
                               LedgerPass(pass[i]),
-                              op[i],
-                              module[i],
-                              line[i],
-                              type[i]});
+                              number[2],
+                              number[3],
+                              number[4],
+                              number[5]});
   }
   return ledger;
 }

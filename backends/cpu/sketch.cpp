@@ -2,6 +2,8 @@
 // depend on their number.
 #include "ops/sketch.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,27 +14,33 @@
 
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/pieces.h"
+#include "backends/joint_layout.h"
 #include "ops/internal/sketch_signs.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
 
 constexpr int64_t kBlock = kSketchLanes;  // elements
-constexpr int64_t kTile = 32 * kBlock;
+constexpr int64_t kTile = kSketchRows * kBlock;
 constexpr int64_t kChunk = 16 * kTile;
 
 // g++ warns that vectors of 64 bytes are passed differently with and without AVX-512. All functions
 // that take them are local to this file.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-// Registers of AVX-512; the compiler splits them for processors without.
-using Words [[gnu::vector_size(64)]] = uint32_t;
-using Numbers [[gnu::vector_size(64)]] = double;
-using HalfNumbers [[gnu::vector_size(32)]] = float;
-constexpr int kWords = 4, kNumbers = 8;  // registers of the hash and of a sum
-static_assert(kBlock == 8 * kNumbers);
-constexpr int64_t kRound = kWords * int64_t(sizeof(Words));  // bytes of a round of the hash
-static_assert(kRound == kBlock * int64_t(sizeof(float)));
+// A lane adds the same values in the same order for registers of each size.
+constexpr int kRegister = XSIMD_WITH_AVX512F ? 64 : 32;  // bytes
+using Words [[gnu::vector_size(kRegister)]] = uint32_t;
+using Floats [[gnu::vector_size(kRegister)]] = float;
+using Numbers [[gnu::vector_size(kRegister)]] = double;
+using HalfFloats [[gnu::vector_size(kRegister / 2)]] = float;
+/// Number of registers for `lanes` values of a type.
+template <typename T>
+constexpr int registers(int lanes) {
+  return lanes * int(sizeof(T)) / kRegister;
+}
+constexpr int64_t kRound = kBlock * int64_t(sizeof(uint32_t));  // bytes of a round of the hash
 
 template <typename Vector>
 Vector load(const void* from) {
@@ -41,149 +49,263 @@ Vector load(const void* from) {
   return vector;
 }
 
-inline Numbers widen_eight(const float* from) {
+inline Numbers widen(const float* from) {
 #if XSIMD_WITH_AVX512F  // g++ 12 converts halves and joins them
   return std::bit_cast<Numbers>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from)));
 #else
-  return __builtin_convertvector(load<HalfNumbers>(from), Numbers);
+  return __builtin_convertvector(load<HalfFloats>(from), Numbers);
 #endif
 }
 
-/// a * b + c. The library is compiled without contraction to fused operations.
-inline Numbers multiply_add(Numbers a, Numbers b, Numbers c) {
+/// Adds or subtracts values. The product is exact, so it makes no difference that the library is
+/// compiled without contraction to fused operations.
+inline Floats add_signed(Floats sum, Floats values, float sign) {
 #if XSIMD_WITH_AVX512F
-  return std::bit_cast<Numbers>(_mm512_fmadd_pd(
-      std::bit_cast<__m512d>(a), std::bit_cast<__m512d>(b), std::bit_cast<__m512d>(c)));
+  return std::bit_cast<Floats>(_mm512_fmadd_ps(std::bit_cast<__m512>(values), _mm512_set1_ps(sign),
+                                               std::bit_cast<__m512>(sum)));
+#elif defined(__FMA__)
+  return std::bit_cast<Floats>(_mm256_fmadd_ps(std::bit_cast<__m256>(values), _mm256_set1_ps(sign),
+                                               std::bit_cast<__m256>(sum)));
 #else
-  return a * b + c;
+  return sum + values * sign;
 #endif
 }
+inline Numbers add_signed(Numbers sum, Numbers values, double sign) { return sum + values * sign; }
 
-/// Returns a bijection of each lane for given words, and of each word for a given lane, so one
-/// changed word always changes the hash.
+/// Returns a bijection of each lane for given words, and of each word for a given lane.
 inline Words mix(Words lanes, Words words) {
   const Words mixed = (lanes ^ words) * 0x9E3779B1;
   return mixed ^ (mixed >> 15);
 }
 
-constexpr auto kFirstLanes = [] {
-  std::array<uint32_t, kRound / 4> lanes{};
-  for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = uint32_t(mix_bits(i));
-  return lanes;
-}();
-constexpr auto kLaneSigns = [] {
-  std::array<std::array<double, kSketchLanes>, 2> signs{};
-  for (int k = 0; k < 2; ++k)
-    for (int64_t lane = 0; lane < kSketchLanes; ++lane)
-      signs[size_t(k)][size_t(lane)] = sketch_lane_sign(k, lane);
+template <typename Number, typename Make>
+constexpr auto per_lane(const Make& make) {
+  std::array<Number, kSketchLanes> values{};
+  for (size_t i = 0; i < values.size(); ++i) values[i] = Number(make(int64_t(i)));
+  return values;
+}
+constexpr auto kFirstWords = per_lane<uint32_t>([](int64_t i) { return mix_bits(uint64_t(i)); });
+constexpr std::array kLaneSigns = {
+    per_lane<double>([](int64_t lane) { return sketch_lane_sign(0, lane); }),
+    per_lane<double>([](int64_t lane) { return sketch_lane_sign(1, lane); })};
+constexpr auto kWordSigns =
+    per_lane<uint32_t>([](int64_t lane) { return uint32_t(int32_t(sketch_lane_sign(0, lane))); });
+constexpr auto kRowSigns = [] {
+  std::array<float, kSketchRows> signs{};
+  for (size_t row = 0; row < signs.size(); ++row) signs[row] = float(sketch_row_sign(int64_t(row)));
   return signs;
 }();
 
-struct State {
-  Words hash[kWords];
-  Numbers sums[kNumbers] = {}, squares[kNumbers] = {};
+/// Hash of rounds of 64 words. `sums` adds the words of each lane, so one changed word always
+/// changes the hash. `orders` has 16 lanes and depends on the order of the rounds, because it adds
+/// the running sums.
+struct Hash {
+  static constexpr int kSums = registers<uint32_t>(64), kOrders = kSums / 4;
+  Words sums[kSums] = {}, orders[kOrders] = {};
 
-  State() { std::memcpy(hash, kFirstLanes.data(), sizeof hash); }
-  void hash_round(const std::byte* bytes) {
-    unrolled<kWords>(
-        [&](auto i) { hash[i] = mix(hash[i], load<Words>(bytes + i * int64_t(sizeof(Words)))); });
-  }
-  /// Adds a block to the sums; load_eight(i) returns the elements from i on.
-  template <typename Load>
-  [[gnu::always_inline]] void add_block(int64_t block, const Load& load_eight) {
-    const Numbers sign = Numbers() + sketch_block_sign(block);
-    unrolled<kNumbers>([&](auto i) {
-      const Numbers values = load_eight(8 * i);
-      sums[i] = multiply_add(values, sign, sums[i]);
-      squares[i] = multiply_add(values, values, squares[i]);
+  [[gnu::always_inline]] void add(const std::byte* bytes) {
+    unrolled<kSums>([&](auto i) { sums[i] += load<Words>(bytes + i * kRegister); });
+    unrolled<kOrders>([&](auto i) {
+      orders[i] = (orders[i] << 5 | orders[i] >> 27) +
+                  (sums[i] ^ sums[i + kOrders] ^ sums[i + 2 * kOrders] ^ sums[i + 3 * kOrders]);
     });
+  }
+  uint64_t value() const {
+    std::array<uint64_t, 8> words;
+    for (int i = 0; i < kOrders; ++i) {
+      Words all = mix(load<Words>(&kFirstWords[size_t(i * kRegister / 4)]), orders[i]);
+      for (int k = 0; k < 4; ++k) all = mix(all, sums[i + k * kOrders]);
+      std::memcpy(&words[size_t(i * kRegister / 8)], &all, sizeof all);
+    }
+    uint64_t hash = 0;  // a sum of bijections
+    for (const uint64_t word : words) hash += mix_bits(word);
+    return hash;
+  }
+  /// Returns the sum of all words, each with the sign of its lane.
+  uint32_t signed_sum() const {
+    Words sum{};
+    for (int i = 0; i < kSums; ++i)
+      sum += sums[i] * load<Words>(&kWordSigns[size_t(i * kRegister / 4)]);
+    uint32_t all = 0;
+    for (size_t i = 0; i < kRegister / 4; ++i) all += sum[i];
+    return all;
   }
 };
 
-/// Adds whole blocks of floats, each of which is a round of the hash.
-State add_floats(State state, const float* x, int64_t first, int64_t count) {
-  for (int64_t block = first; block < first + count; ++block, x += kBlock) {
-    state.hash_round(reinterpret_cast<const std::byte*>(x));
-    state.add_block(
-        block, [&](int64_t i) __attribute__((always_inline)) { return widen_eight(x + i); });
-  }
-  return state;
-}
+/// Sums of the lanes of a chunk, and 16 sums of squares.
+struct Sums {
+  static constexpr int kLanes = registers<double>(kBlock), kSquares = registers<double>(16);
+  Numbers lanes[kLanes] = {}, squares[kSquares] = {};
+};
 
-/// Adds the sums of a tile. Elements behind the last one count as zeros.
-template <typename T>
-void add_sums(State& state, const T* x, int64_t first, int64_t count) {
-  const int64_t blocks = (count + kBlock - 1) / kBlock;
-  alignas(64) double values[kTile];
-  for (int64_t i = 0; i < count; ++i) values[i] = double(Compute<T>(x[i]));
-  std::fill(values + count, values + blocks * kBlock, 0.0);
-  for (int64_t block = 0; block < blocks; ++block)
-    state.add_block(
-        first + block, [&](int64_t i) __attribute__((always_inline)) {
-          return load<Numbers>(values + block * kBlock + i);
-        });
-}
+/// Signed sums of the rows of a tile, by lane; Vector is Floats or Numbers.
+template <typename Vector>
+struct TileLanes {
+  using Number = std::remove_cvref_t<decltype(Vector()[0])>;
+  static constexpr int kVectors = registers<Number>(kBlock);
+  static constexpr int64_t kWidth = kRegister / sizeof(Number);
+  Vector lanes[kVectors] = {};
+
+  [[gnu::always_inline]] void add(size_t row, const Number* x) {
+    unrolled<kVectors>([&](auto i) {
+      lanes[i] = add_signed(lanes[i], load<Vector>(x + i * kWidth), Number(kRowSigns[row]));
+    });
+  }
+  [[gnu::always_inline]] void add_to(Sums& sums, double sign) const {
+    alignas(64) Number values[kBlock];
+    std::memcpy(values, lanes, sizeof values);
+    unrolled<Sums::kLanes>([&](auto i) {
+      const Number* from = values + i * (kRegister / int64_t(sizeof(double)));
+      Numbers wide;
+      if constexpr (std::is_same_v<Number, float>)
+        wide = widen(from);
+      else
+        wide = load<Numbers>(from);
+      sums.lanes[i] += wide * sign;
+      sums.squares[i % Sums::kSquares] += wide * wide;
+    });
+  }
+};
 
 /// Sketch of a chunk.
 struct Part {
   uint64_t hash = 0;
   double sums[2] = {0, 0}, squares = 0;
+  uint32_t words = 0;
 };
 
-template <typename T>
-Part sketch_chunk(const T* x, int64_t begin, int64_t end) {
-  State state;
-  int64_t at = begin;
-  if constexpr (std::is_same_v<T, float>) {
-    const int64_t blocks = (end - begin) / kBlock;
-    state = add_floats(state, x + begin, begin / kBlock, blocks);
-    at += blocks * kBlock;
-  }
-  const auto* bytes = reinterpret_cast<const std::byte*>(x + at);
-  int64_t left = (end - at) * int64_t(sizeof(T));
-  for (; at < end; at += kTile) add_sums(state, x + at, at / kBlock, std::min(kTile, end - at));
-  for (; left >= kRound; left -= kRound, bytes += kRound) state.hash_round(bytes);
-  if (left > 0) {
-    std::byte last[kRound] = {};
-    std::memcpy(last, bytes, size_t(left));
-    state.hash_round(last);
-  }
-
+Part part_of(const Hash& hash, const Sums& sums) {
   Part part;
-  for (int i = 1; i < kWords; ++i) state.hash[0] = mix(state.hash[0], state.hash[i]);
-  for (size_t i = 0; i < sizeof(Words) / 4; i += 2)
-    part.hash = mix_bits(part.hash ^ (uint64_t(state.hash[0][i]) << 32 | state.hash[0][i + 1]));
-  Numbers sums[2] = {}, squares{};
-  for (int i = 0; i < kNumbers; ++i) {
-    for (size_t k = 0; k < 2; ++k)
-      sums[k] += state.sums[i] * load<Numbers>(&kLaneSigns[k][size_t(8 * i)]);
-    squares += state.squares[i];
+  part.hash = hash.value();
+  part.words = hash.signed_sum();
+  constexpr int kEight = registers<double>(8);
+  for (size_t k = 0; k < 2; ++k) {
+    Numbers eight[kEight] = {};
+    for (int i = 0; i < Sums::kLanes; ++i)
+      eight[i % kEight] += sums.lanes[i] * load<Numbers>(&kLaneSigns[k][size_t(i * kRegister / 8)]);
+    double lanes[8];
+    std::memcpy(lanes, eight, sizeof lanes);
+    for (const double lane : lanes) part.sums[k] += lane;
   }
-  for (size_t lane = 0; lane < 8; ++lane) {
-    for (size_t k = 0; k < 2; ++k) part.sums[k] += sums[k][lane];
-    part.squares += squares[lane];
-  }
+  double squares[16];
+  std::memcpy(squares, sums.squares, sizeof squares);
+  for (const double lane : squares) part.squares += lane;
   return part;
+}
+
+/// tile_at(at, count) returns elements [at, at + count), which lie in one tile.
+template <typename TileAt>
+Part sketch_floats(const TileAt& tile_at, int64_t begin, int64_t end) {
+  Hash hash;
+  Sums sums;
+  const auto add = [&](auto& tile, size_t row, const float* from) __attribute__((always_inline)) {
+    hash.add(reinterpret_cast<const std::byte*>(from));
+    tile.add(row, from);
+  };
+  for (int64_t at = begin; at < end; at += kTile) {
+    const int64_t count = std::min(kTile, end - at);
+    const float* x = tile_at(at, count);
+    TileLanes<Floats> tile;
+    size_t row = 0;
+    for (; row < size_t(count / kBlock); ++row) add(tile, row, x + int64_t(row) * kBlock);
+    if (const int64_t left = count % kBlock; left > 0) {
+      float last[kBlock] = {};
+      std::memcpy(last, x + count - left, size_t(left) * sizeof(float));
+      add(tile, row, last);
+    }
+    tile.add_to(sums, sketch_tile_sign(at / kTile));
+  }
+  return part_of(hash, sums);
+}
+
+/// Converts the elements for the sums: halves to float, all others to double.
+template <typename T, typename TileAt>
+Part sketch_others(const TileAt& tile_at, int64_t begin, int64_t end) {
+  using Number = std::conditional_t<kIsHalf<T>, float, double>;
+  Hash hash;
+  Sums sums;
+  for (int64_t at = begin; at < end; at += kTile) {
+    const int64_t count = std::min(kTile, end - at), rows = (count + kBlock - 1) / kBlock;
+    const T* x = tile_at(at, count);
+    alignas(64) Number values[kTile];
+    for (int64_t i = 0; i < count; ++i) values[i] = Number(Compute<T>(x[i]));
+    std::fill(values + count, values + rows * kBlock, Number(0));
+    TileLanes<std::conditional_t<kIsHalf<T>, Floats, Numbers>> tile;
+    for (int64_t row = 0; row < rows; ++row) tile.add(size_t(row), values + row * kBlock);
+    tile.add_to(sums, sketch_tile_sign(at / kTile));
+
+    const auto* bytes = reinterpret_cast<const std::byte*>(x);
+    int64_t left = count * int64_t(sizeof(T));
+    for (; left >= kRound; left -= kRound, bytes += kRound) hash.add(bytes);
+    if (left > 0) {
+      std::byte last[kRound] = {};
+      std::memcpy(last, bytes, size_t(left));
+      hash.add(last);
+    }
+  }
+  return part_of(hash, sums);
+}
+
+/// Calls f(i) for i from n - 1 to 0: a kernel has left the end of its result in the cache, and the
+/// next one begins to read at the front. Threads share the calls.
+template <typename F>
+void for_each_from_the_end(int64_t n, const F& f) {
+  if (n == 1 || omp_get_max_threads() == 1) {  // a region of OpenMP would cost 0.3 us
+    while (n-- > 0) f(n);
+    return;
+  }
+#pragma omp parallel
+  {
+    const int64_t threads = omp_get_num_threads(), thread = omp_get_thread_num();
+    for (int64_t i = n * (thread + 1) / threads; i-- > n * thread / threads;) f(i);
+  }
+}
+
+template <typename T, typename TileAt>
+Part sketch_chunk(const TileAt& tile_at, int64_t begin, int64_t end) {
+  if constexpr (std::is_same_v<T, float>)
+    return sketch_floats(tile_at, begin, end);
+  else
+    return sketch_others<T>(tile_at, begin, end);
+}
+
+template <typename T>
+Part sketch_chunk(const Tensor& x, const JointLayout<1>& layout, int64_t begin, int64_t end) {
+  const T* values = x.data<T>();
+  if (x.is_contiguous())
+    return sketch_chunk<T>([&](int64_t at, int64_t) { return values + at; }, begin, end);
+  alignas(64) T tile[kTile];
+  const auto gather_tile = [&](int64_t at, int64_t count) {
+    gather(reinterpret_cast<std::byte*>(tile), reinterpret_cast<const std::byte*>(values),
+           sizeof(T), layout.sizes.data(), layout.strides[0].data(), layout.rank, at, count);
+    return static_cast<const T*>(tile);
+  };
+  return sketch_chunk<T>(gather_tile, begin, end);
 }
 
 template <typename T>
 void sketch(const Tensor& x, ResultSketch& result) {
-  const T* values = x.data<T>();
+  JointLayout<1> layout;
+  if (!x.is_contiguous())
+    for (int dim = 0; dim < x.rank(); ++dim) layout.add_dim(x.shape()[dim], {x.strides()[dim]});
   const int64_t count = x.numel(), chunks = (count + kChunk - 1) / kChunk;
   Part alone;
   std::vector<Part> several(size_t(chunks > 1 ? chunks : 0));
   Part* parts = chunks > 1 ? several.data() : &alone;
-#pragma omp parallel for schedule(static) if (chunks > 1)
-  for (int64_t i = 0; i < chunks; ++i)
-    parts[i] = sketch_chunk(values, i * kChunk, std::min(count, (i + 1) * kChunk));
-  result = {uint64_t(count), {0, 0}, 0};
+  for_each_from_the_end(chunks, [&](int64_t i) {
+    parts[i] = sketch_chunk<T>(x, layout, i * kChunk, std::min(count, (i + 1) * kChunk));
+  });
+  result = {uint64_t(count), {0, 0}, 0, 0};
   double squares = 0;
+  uint32_t words = 0;
   for (const Part* part = parts; part != parts + chunks; ++part) {
     result.hash = mix_bits(result.hash ^ part->hash);
     for (int k = 0; k < 2; ++k) result.sums[k] += part->sums[k];
     squares += part->squares;
+    words += part->words;
   }
   result.norm = std::sqrt(squares);
+  result.words = int32_t(words);
 }
 
 }  // namespace

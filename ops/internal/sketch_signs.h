@@ -13,15 +13,20 @@ constexpr uint64_t mix_bits(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// The sign of element i in sum k is the product of the signs of its block, i / kSketchLanes, and
-/// of its lane, i % kSketchLanes.
-inline constexpr int64_t kSketchLanes = 64;
+/// A tensor in row-major order consists of tiles of kSketchRows rows of kSketchLanes elements. The
+/// sign of an element in sum k is the product of the signs of its tile, row and lane.
+inline constexpr int64_t kSketchLanes = 64, kSketchRows = 32;
 
-constexpr double sketch_block_sign(int64_t block) {
-  return mix_bits(uint64_t(block) / 64) >> (block % 64) & 1 ? -1 : 1;
+/// The first n signs sum to about the square root of n, so that the sums of a constant have the
+/// size of its norm.
+constexpr int sketch_row_sign(int64_t row) { return 0x68B18CA8u >> row & 1 ? -1 : 1; }
+constexpr int sketch_tile_sign(int64_t tile) {
+  const int of_32 = mix_bits(uint64_t(tile) / 32) & 1 ? -1 : 1;
+  return of_32 * sketch_row_sign(tile % 32);
 }
-constexpr double sketch_lane_sign(int k, int64_t lane) {
-  return mix_bits((uint64_t(1) << 40) + uint64_t(k)) >> lane & 1 ? -1 : 1;
+/// Two constants for which the signs of all lanes sum to 8 or -8, also for the sake of constants.
+constexpr int sketch_lane_sign(int k, int64_t lane) {
+  return mix_bits((uint64_t(1) << 40) + (k == 0 ? 156 : 152)) >> lane & 1 ? -1 : 1;
 }
 
 }  // namespace tapegrad
