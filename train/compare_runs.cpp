@@ -49,6 +49,7 @@ Resolution resolution_of(const std::string& type) {
 
 double error_of(const ResultSketch& a, const ResultSketch& b, const std::string& type,
                 double least_norm) {
+  if (!has_sketch(a) || !has_sketch(b)) return 0;
   const double first = a.sums[0] - b.sums[0], second = a.sums[1] - b.sums[1];
   const double least = std::abs(a.norm - b.norm);  // the norm of the difference is not smaller
   const double norm = std::max({a.norm, b.norm, least_norm});
@@ -100,6 +101,7 @@ bool is_same(double a, double b) { return a == b || (std::isnan(a) && std::isnan
 
 bool agree(const Item& one, const Item& two, double tolerance, double least_norm) {
   const ResultSketch &a = one.entry().sketch, &b = two.entry().sketch;
+  if (!has_sketch(a) || !has_sketch(b)) return true;
   if (tolerance > 0) return error_of(a, b, "", least_norm) <= tolerance;
   return a.hash == b.hash && a.words == b.words && is_same(a.sums[0], b.sums[0]) &&
          is_same(a.sums[1], b.sums[1]);

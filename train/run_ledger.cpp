@@ -1,5 +1,8 @@
 #include "train/run_ledger.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/base/error.h"
 #include "io/safetensors.h"
 #include "ops/internal/sketch_signs.h"
@@ -22,6 +25,17 @@ std::string type_text(const Tensor& x) {
   text.add(' ');
   text.add(x.shape());
   return text.text();
+}
+
+/// Returns whether x is a view with gaps or in another order, too large to be copied for a sketch.
+/// Its values belong to a tensor that an earlier op or rule made. The answer must not depend on
+/// addresses, so that equal runs have equal ledgers.
+bool is_large_view(std::string_view op, const Tensor& x) {
+  constexpr int64_t kLarge = 1 << 16;  // bytes
+  if (x.is_contiguous() || x.numel() * size_of(x.dtype()) < kLarge) return false;
+  constexpr std::string_view kViews[] = {"expand", "permute", "reshape",   "select", "slice",
+                                         "split",  "unfold",  "transpose", "view"};
+  return std::ranges::find(kViews, op) != std::end(kViews);
 }
 
 }  // namespace
@@ -60,7 +74,8 @@ void RunLedger::Impl::add(LedgerPass pass, std::string_view op, const std::strin
   if (is_new)
     place->second = {string(std::string(op)), string(std::string(module_text)),
                      string(place_text(where)), string(type_text(value))};
-  ledger.entries.push_back({.sketch = sketch_of(value),
+  const bool has_sketch = pass == LedgerPass::kValue || !is_large_view(op, value);
+  ledger.entries.push_back({.sketch = has_sketch ? sketch_of(value) : kNoSketch,
                             .step = step,
                             .pass = pass,
                             .op = place->second.op,

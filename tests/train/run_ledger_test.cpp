@@ -336,6 +336,33 @@ TEST(RunLedger, ComparesWithOutputsOfModules) {
   }
 }
 
+TEST(RunLedger, LargeViewsHaveNoSketch) {
+  const testing::TempDir dir;
+  const auto record = [&](const char* name, double factor, int dim) {
+    manual_seed(3);
+    const Variable x = randn({200, 200}).requires_grad_();
+    RunLedger ledger;
+    const Variable y = square(transpose(exp(x * factor), 0, 1));
+    sum(narrow(y, dim, 10, 100)).backward();
+    ledger.save(dir / name);
+    return std::string(dir / name);
+  };
+  const std::string a = record("a", 1, 1);
+  const Ledger made = Ledger::load(a);
+  std::string without;
+  for (const LedgerEntry& entry : made.entries)
+    if (!has_sketch(entry.sketch))
+      without += std::string(kLedgerPasses[size_t(entry.pass)]) + ' ' +
+                 made.strings[size_t(entry.op)] + "; ";
+  EXPECT_EQ(without, "forward transpose; forward slice; backward transpose; ");
+  EXPECT_TRUE(compare_runs(a, record("b", 1, 1)).equal);
+  EXPECT_EQ(compare_runs(a, record("b", 2, 1)).at.op, "mul") << "the values of the view";
+  const RunDifference other = compare_runs(a, record("b", 1, 0));
+  EXPECT_NE(other.reason.find("[200, 100], the other forward slice float32 [100, 200]"),
+            std::string::npos)
+      << other;
+}
+
 TEST(RunLedger, RecordsSomeSteps) {
   const Variable x = tensor({1.0, 2.0}).requires_grad_();
   nn::Linear model({.in_features = 2, .out_features = 1});

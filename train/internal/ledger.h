@@ -15,10 +15,14 @@ namespace tapegrad {
 enum class LedgerPass : uint8_t { kForward, kBackward, kValue, kModule };
 inline constexpr const char* kLedgerPasses[] = {"forward", "backward", "value", "module"};
 
+/// Sketch of an entry without one: a large view, whose values an earlier op has made.
+inline constexpr ResultSketch kNoSketch{.norm = -1};
+inline bool has_sketch(const ResultSketch& sketch) { return !(sketch.norm < 0); }
+
 /// Estimates the relative error of b. The expected square of the difference of a sum is the square
 /// of the norm of the difference of all elements. Smaller errors than those of float32 additions
 /// are estimated from the sums of words. `type` is the type of both results ("float32 [2, 3]"), or
-/// empty. Returns 0 if the difference shows in no sum.
+/// empty. Returns 0 if the difference shows in no sum, or if one of both has no sketch.
 double error_of(const ResultSketch& a, const ResultSketch& b, const std::string& type,
                 double least_norm = 1e-300);
 
