@@ -13,13 +13,15 @@ namespace tapegrad {
 /// the difference of a sum between two results is therefore the squared norm of their difference.
 ///
 /// The sums of float32, float16 and bfloat16 begin with 32 additions in float32. Smaller changes
-/// than its rounding show in `words`: if one element changes by n units in the last place, `words`
-/// changes by n or -n. A sum in float32 overflows to infinity near 3e38.
+/// than its rounding show in `words` and `products`: if one element changes by n units in the last
+/// place, `words` changes by n and `products` by n times a number that has the exponent of the
+/// element, or both by the negative of it. A sum in float32 overflows to infinity near 3e38.
 struct ResultSketch {
   uint64_t hash = 0;        // of dtype, shape and bits; differs if one word of 32 bits differs
   double sums[2] = {0, 0};  // in float64
   double norm = 0;          // of the sums of the rows of each tile; estimates that of all elements
   int32_t words = 0;        // sum of the bits as words of 32 bits with signs, modulo 2^32
+  int32_t products = 0;     // sum of the products of the halves of these words, likewise
 
   bool operator==(const ResultSketch&) const = default;
 };

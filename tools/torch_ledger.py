@@ -44,7 +44,7 @@ class TorchLedger:
         sums = [of_tile @ rows @ LANE_SIGNS[k] for k in (0, 1)]
         shape = f"{str(output.dtype)[6:]} [{', '.join(map(str, output.shape))}]"
         words = [self.string(text) for text in (type(module).__name__, name, "", shape)]
-        self.rows.append((0, (*sums, np.linalg.norm(rows)), (0, 1, *words), 3))
+        self.rows.append((0, (*sums, np.linalg.norm(rows)), (0, 0, 1, *words), 3))
 
     def string(self, text):
         if text not in self.strings:

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <ostream>
@@ -45,6 +47,23 @@ Resolution resolution_of(const std::string& type) {
   return resolution;
 }
 
+int32_t wrapped_difference(int32_t a, int32_t b) {
+  return std::bit_cast<int32_t>(uint32_t(a) - uint32_t(b));
+}
+
+/// Returns the size of the change if one element of a float32 result changed by a few units in the
+/// last place: the difference of `products` is then that of `words` times the upper half of the
+/// element. Returns 0 if more has changed.
+double change_of_one(const ResultSketch& a, const ResultSketch& b) {
+  const int64_t units = wrapped_difference(a.words, b.words);
+  const int64_t products = wrapped_difference(a.products, b.products);
+  if (units == 0 || std::abs(units) > 1 << 12 || products % units != 0) return 0;
+  const int64_t upper = products / units;
+  if (upper < INT16_MIN || upper > INT16_MAX) return 0;
+  const int exponent = std::max(int(upper >> 7 & 0xFF), 1);  // that of the smallest normal number
+  return std::ldexp(double(std::abs(units)), exponent - 127 - 23);
+}
+
 }  // namespace
 
 double error_of(const ResultSketch& a, const ResultSketch& b, const std::string& type,
@@ -64,10 +83,12 @@ double error_of(const ResultSketch& a, const ResultSketch& b, const std::string&
   if (a.hash == b.hash || a.hash == 0 || b.hash == 0 || type.empty()) return error;
   const Resolution resolution = resolution_of(type);
   const double scale = std::max(a.norm, b.norm) / norm;
-  const auto words = double(int32_t(uint32_t(a.words) - uint32_t(b.words)));
-  const bool shows_nothing = error == 0 && (words == 0 || words == double(INT32_MIN));
+  const int32_t words = wrapped_difference(a.words, b.words);
+  const bool shows_nothing = error == 0 && (words == 0 || words == INT32_MIN);
   if (error > resolution.sums * scale || shows_nothing) return error;
-  const double of_words = resolution.element * std::max(std::abs(words), 1.0) * scale;
+  if (const double change = type.starts_with("float32") ? change_of_one(a, b) : 0; change > 0)
+    return std::min(change / norm, resolution.sums * scale);
+  const double of_words = resolution.element * std::max(std::abs(double(words)), 1.0) * scale;
   return std::max(std::min(resolution.sums * scale, of_words), error / 8);
 }
 

@@ -11,7 +11,7 @@
 namespace tapegrad {
 namespace {
 
-constexpr int kSums = 3, kNumbers = 6;  // columns of the file
+constexpr int kSums = 3, kNumbers = 7;  // columns of the file
 
 std::string place_text(Where where) {
   if (where.line() == 0) return "";
@@ -123,7 +123,7 @@ Callback record(RunLedger& ledger) {
 // feed. tools/torch_ledger.py writes the same tensors.
 //   hash     int64 [entries]
 //   sums     float64 [entries, 3]: both sums and the norm
-//   numbers  int32 [entries, 6]: words, step, and the strings of op, module, line and type
+//   numbers  int32 [entries, 7]: words, products, step, and the strings of op, module, line, type
 //   pass     uint8 [entries]
 void Ledger::save(const std::string& path) const {
   std::vector<int64_t> hash;
@@ -133,7 +133,8 @@ void Ledger::save(const std::string& path) const {
   for (const LedgerEntry& e : entries) {
     hash.push_back(int64_t(e.sketch.hash));
     sums.insert(sums.end(), {e.sketch.sums[0], e.sketch.sums[1], e.sketch.norm});
-    numbers.insert(numbers.end(), {e.sketch.words, e.step, e.op, e.module, e.line, e.type});
+    numbers.insert(numbers.end(),
+                   {e.sketch.words, e.sketch.products, e.step, e.op, e.module, e.line, e.type});
     pass.push_back(uint8_t(e.pass));
   }
   for (const std::string& each : strings) {
@@ -181,19 +182,19 @@ Ledger Ledger::load(const std::string& path) {
   for (size_t i = 0; i < size_t(n); ++i) {
     const double* sum = &sums[i * kSums];
     const int32_t* number = &numbers[i * kNumbers];
-    for (int k = 2; k < kNumbers; ++k)
+    for (int k = 3; k < kNumbers; ++k)
       if (number[k] < 0 || size_t(number[k]) >= ledger.strings.size())
         fail<FormatError>(path, ": entry ", i, " has string ", number[k], " of ",
                           ledger.strings.size());
     if (pass[i] >= std::size(kLedgerPasses))
       fail<FormatError>(path, ": entry ", i, " has pass ", int(pass[i]));
-    ledger.entries.push_back({{uint64_t(hash[i]), {sum[0], sum[1]}, sum[2], number[0]},
-                              number[1],
-                              LedgerPass(pass[i]),
+    ledger.entries.push_back({{uint64_t(hash[i]), {sum[0], sum[1]}, sum[2], number[0], number[1]},
                               number[2],
+                              LedgerPass(pass[i]),
                               number[3],
                               number[4],
-                              number[5]});
+                              number[5],
+                              number[6]});
   }
   return ledger;
 }

@@ -15,10 +15,11 @@
 //     relative error 3.1e-2
 //   before it: forward of matmul, in Net.attention, at model.cpp:30: relative error 2.2e-7
 //
-// An entry has 53 bytes: a hash of the bits of a result, its norm, and two sums of its elements
-// with random signs. The difference of these sums between two runs estimates the norm of the
-// difference of the results. The ledgers of two devices, dtypes or libraries can therefore be
-// compared, although they do not contain the values. docs/compare_runs.md has an example.
+// An entry has 61 bytes: a hash of the bits of a result, two sums of its elements with random
+// signs, an estimate of its norm, and two sums of its bits. The difference of the sums between two
+// runs estimates the norm of the difference of the results. The ledgers of two devices, dtypes or
+// libraries can therefore be compared, although they do not contain the values.
+// docs/compare_runs.md has an example.
 #pragma once
 
 #include <cstdint>

@@ -72,6 +72,31 @@ inline Floats add_signed(Floats sum, Floats values, float sign) {
 }
 inline Numbers add_signed(Numbers sum, Numbers values, double sign) { return sum + values * sign; }
 
+/// Adds the products of the upper and the lower half, as signed numbers, of two registers of words.
+inline Words add_products(Words sum, Words a, Words b) {
+  // Each lane multiplies the halves (lower a, upper b) by (upper a, lower b).
+  [[maybe_unused]] const Words second = b << 16 | a >> 16;
+#if defined(__AVX512BW__) && XSIMD_WITH_AVX512F
+  const auto first =
+      _mm512_mask_blend_epi16(0xAAAAAAAA, std::bit_cast<__m512i>(a), std::bit_cast<__m512i>(b));
+#if defined(__AVX512VNNI__) && defined(__AVX512VBMI2__)
+  return std::bit_cast<Words>(_mm512_dpwssd_epi32(
+      std::bit_cast<__m512i>(sum), first,
+      _mm512_shldi_epi32(std::bit_cast<__m512i>(b), std::bit_cast<__m512i>(a), 16)));
+#else
+  return sum + std::bit_cast<Words>(_mm512_madd_epi16(first, std::bit_cast<__m512i>(second)));
+#endif
+#elif defined(__AVX2__)
+  const auto first = _mm256_blend_epi16(std::bit_cast<__m256i>(a), std::bit_cast<__m256i>(b), 0xAA);
+  return sum + std::bit_cast<Words>(_mm256_madd_epi16(first, std::bit_cast<__m256i>(second)));
+#else
+  using Signed [[gnu::vector_size(kRegister)]] = int32_t;
+  const auto upper = [](Words w) { return std::bit_cast<Signed>(w) >> 16; };
+  const auto product = [&](Words w) { return std::bit_cast<Words>(upper(w) * upper(w << 16)); };
+  return sum + product(a) + product(b);
+#endif
+}
+
 /// Returns a bijection of each lane for given words, and of each word for a given lane.
 inline Words mix(Words lanes, Words words) {
   const Words mixed = (lanes ^ words) * 0x9E3779B1;
@@ -88,8 +113,16 @@ constexpr auto kFirstWords = per_lane<uint32_t>([](int64_t i) { return mix_bits(
 constexpr std::array kLaneSigns = {
     per_lane<double>([](int64_t lane) { return sketch_lane_sign(0, lane); }),
     per_lane<double>([](int64_t lane) { return sketch_lane_sign(1, lane); })};
-constexpr auto kWordSigns =
-    per_lane<uint32_t>([](int64_t lane) { return uint32_t(int32_t(sketch_lane_sign(0, lane))); });
+/// Signs of the words and of their products, which have half as many lanes: both words of a product
+/// have its sign.
+constexpr auto kProductSigns = [] {
+  std::array<uint32_t, kSketchLanes / 2> signs{};
+  for (size_t i = 0; i < signs.size(); ++i)
+    signs[i] = uint32_t(int32_t(sketch_lane_sign(0, int64_t(i))));
+  return signs;
+}();
+constexpr auto kWordSigns = per_lane<uint32_t>(
+    [](int64_t lane) { return kProductSigns[size_t(lane / 32 * 16 + lane % 16)]; });
 constexpr auto kRowSigns = [] {
   std::array<float, kSketchRows> signs{};
   for (size_t row = 0; row < signs.size(); ++row) signs[row] = float(sketch_row_sign(int64_t(row)));
@@ -98,13 +131,24 @@ constexpr auto kRowSigns = [] {
 
 /// Hash of rounds of 64 words. `sums` adds the words of each lane, so one changed word always
 /// changes the hash. `orders` has 16 lanes and depends on the order of the rounds, because it adds
-/// the running sums.
+/// the running sums. `products` adds the products of the halves of the words.
 struct Hash {
   static constexpr int kSums = registers<uint32_t>(64), kOrders = kSums / 4;
-  Words sums[kSums] = {}, orders[kOrders] = {};
+  Words sums[kSums] = {}, products[kSums / 2] = {}, orders[kOrders] = {};
 
   [[gnu::always_inline]] void add(const std::byte* bytes) {
-    unrolled<kSums>([&](auto i) { sums[i] += load<Words>(bytes + i * kRegister); });
+    Words words[kSums];
+    unrolled<kSums>([&](auto i) {
+      words[i] = load<Words>(bytes + i * kRegister);
+      sums[i] += words[i];
+    });
+    unrolled<kOrders>([&](auto i) {
+      for (int pair = 0; pair < 2; ++pair) {
+        const int k = 2 * pair * kOrders + i;
+        Words& sum = products[pair * kOrders + i];
+        sum = add_products(sum, words[k], words[k + kOrders]);
+      }
+    });
     unrolled<kOrders>([&](auto i) {
       orders[i] = (orders[i] << 5 | orders[i] >> 27) +
                   (sums[i] ^ sums[i + kOrders] ^ sums[i + 2 * kOrders] ^ sums[i + 3 * kOrders]);
@@ -121,16 +165,17 @@ struct Hash {
     for (const uint64_t word : words) hash += mix_bits(word);
     return hash;
   }
-  /// Returns the sum of all words, each with the sign of its lane.
-  uint32_t signed_sum() const {
-    Words sum{};
-    for (int i = 0; i < kSums; ++i)
-      sum += sums[i] * load<Words>(&kWordSigns[size_t(i * kRegister / 4)]);
-    uint32_t all = 0;
-    for (size_t i = 0; i < kRegister / 4; ++i) all += sum[i];
-    return all;
-  }
 };
+
+/// Returns the sum of all lanes, each with its sign.
+template <size_t kLanes>
+uint32_t signed_sum(const Words* registers, const std::array<uint32_t, kLanes>& signs) {
+  std::array<uint32_t, kLanes> lanes;
+  std::memcpy(lanes.data(), registers, sizeof lanes);
+  uint32_t sum = 0;
+  for (size_t i = 0; i < kLanes; ++i) sum += lanes[i] * signs[i];
+  return sum;
+}
 
 /// Sums of the lanes of a chunk, and 16 sums of squares.
 struct Sums {
@@ -171,13 +216,14 @@ struct TileLanes {
 struct Part {
   uint64_t hash = 0;
   double sums[2] = {0, 0}, squares = 0;
-  uint32_t words = 0;
+  uint32_t words = 0, products = 0;
 };
 
 Part part_of(const Hash& hash, const Sums& sums) {
   Part part;
   part.hash = hash.value();
-  part.words = hash.signed_sum();
+  part.words = signed_sum(hash.sums, kWordSigns);
+  part.products = signed_sum(hash.products, kProductSigns);
   constexpr int kEight = registers<double>(8);
   for (size_t k = 0; k < 2; ++k) {
     Numbers eight[kEight] = {};
@@ -295,17 +341,19 @@ void sketch(const Tensor& x, ResultSketch& result) {
   for_each_from_the_end(chunks, [&](int64_t i) {
     parts[i] = sketch_chunk<T>(x, layout, i * kChunk, std::min(count, (i + 1) * kChunk));
   });
-  result = {uint64_t(count), {0, 0}, 0, 0};
+  result = {.hash = uint64_t(count)};
   double squares = 0;
-  uint32_t words = 0;
+  uint32_t words = 0, products = 0;
   for (const Part* part = parts; part != parts + chunks; ++part) {
     result.hash = mix_bits(result.hash ^ part->hash);
     for (int k = 0; k < 2; ++k) result.sums[k] += part->sums[k];
     squares += part->squares;
     words += part->words;
+    products += part->products;
   }
   result.norm = std::sqrt(squares);
   result.words = int32_t(words);
+  result.products = int32_t(products);
 }
 
 }  // namespace
