@@ -143,6 +143,21 @@ TEST(Matmul, LargeProductsAndBatchesAreExact) {
   }
 }
 
+// Many rows by few columns of a transposed matrix, as in linear(): slabs of rows, the last of them
+// smaller.
+TEST(Matmul, ManyRowsByATransposedMatrix) {
+  const Variable wide = integers({1030, 50}, f32, 1), x = narrow(wide, 1, 3, 40),
+                 w = integers({45, 40}, f32, 2);
+  EXPECT_EQ(matmul(x, t(w)).to_vector<double>(), naive(x, t(w)));
+  EXPECT_EQ(linear(x, w).to_vector<double>(), naive(x, t(w)));
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(1);
+  const Variable fractions = x / 7, one = matmul(fractions, t(w));
+  omp_set_num_threads(2);
+  EXPECT_EQ(matmul(fractions, t(w)).to_vector<float>(), one.to_vector<float>());
+  omp_set_num_threads(before);
+}
+
 TEST(Matmul, T03_EmptySizes) {
   EXPECT_EQ(matmul(integers({0, 5}), integers({5, 3})).shape(), (Shape{0, 3}));
   for (DType dtype : {f16, bf16, f32, f64, i32, i64, u8}) {

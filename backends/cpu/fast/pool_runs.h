@@ -17,8 +17,8 @@ struct Runs {
   int64_t count, length, step;  // step: distance of their first elements
 };
 
-/// Returns the position of the first of the largest elements, or of the first NaN. The runs must have
-/// an element.
+/// Returns the position of the first of the largest elements, or of the first NaN. The runs must
+/// have an element.
 inline int64_t first_largest(const float* x, const Runs& runs) {
   using B = Batch<float>;
   constexpr int64_t kSize = kLanes<float>;
@@ -70,8 +70,8 @@ struct MaxPoolRuns {
     const Size2d stride = windows.adaptive ? Size2d(1) : *o.stride;
     const std::vector<Span> rows = spans(p.out_height, p.height, o.kernel_size.height,
                                          stride.height, o.padding.height),
-                            columns = spans(p.out_width, p.width, o.kernel_size.width,
-                                            stride.width, o.padding.width);
+                            columns = spans(p.out_width, p.width, o.kernel_size.width, stride.width,
+                                            o.padding.width);
     const float* from = x.data<float>();
     float* to = y.data<float>();
     int32_t* at = indices ? indices.data<int32_t>() : nullptr;

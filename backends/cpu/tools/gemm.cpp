@@ -1,7 +1,9 @@
 #include "backends/cpu/tools/gemm.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <memory>
 #include <type_traits>
 
 #include <cblas.h>
@@ -10,6 +12,7 @@
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/product.h"
 #include "backends/cpu/tools/threads.h"
+#include "backends/cpu/tools/transpose.h"
 #include "core/base/error.h"
 
 namespace tapegrad::backends::cpu {
@@ -48,6 +51,31 @@ bool suits_blocks(int64_t m, int64_t n, int64_t k, Blas a, Blas b) {
          double(m) * double(n) * double(k) >= 1 << 20;
 }
 
+/// Returns whether multiply_slabs() is preferred to multiply_blocks(), which takes long to pack a
+/// if there are many rows and few columns. With 2 threads, fewer rows are not faster.
+bool suits_slabs(int64_t m, int64_t n) { return m >= 1024 && n >= 32 && n <= 192; }
+
+/// Multiplies by a transposed copy of b, whose rows oneDNN reads without packing a. Tasks of a
+/// fixed number of rows make the result independent of the number of threads.
+void multiply_slabs(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
+                    int64_t ldb, float* c, int64_t ldc, bool accumulate) {
+  constexpr int64_t kRows = 256;
+  const auto rows_of_b = std::make_unique_for_overwrite<float[]>(size_t(k * n));
+  copy_transposed(n, k, b, ldb, rows_of_b.get(), n);
+  respect_thread_limit();
+  std::atomic<dnnl_status_t> status = dnnl_success;
+#pragma omp parallel for
+  for (int64_t first = 0; first < m; first += kRows)
+    if (const dnnl_status_t done =
+            dnnl_sgemm('N', 'N', std::min(kRows, m - first), n, k, 1.0f, a + first * lda, lda,
+                       rows_of_b.get(), n, accumulate ? 1.0f : 0.0f, c + first * ldc, ldc);
+        done != dnnl_success)
+      status = done;
+  if (status != dnnl_success)
+    fail<Error>("matmul: oneDNN's sgemm returned status ", int(status.load()), " for ", m, " x ", k,
+                " x ", n);
+}
+
 /// Returns whether product.h is preferred for a small product, because a call of oneDNN's sgemm
 /// takes as long as the product. Columns that are not neighbours are packed, which does not pay off
 /// for few rows.
@@ -62,8 +90,11 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b,
   if (suits_cache(m, n, k, b))
     return multiply_in_cache(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
   const Blas at = blas(m, k, a.row, a.column), bt = blas(k, n, b.row, b.column);
-  if (suits_blocks(m, n, k, at, bt))
+  if (suits_blocks(m, n, k, at, bt)) {
+    if (suits_slabs(m, n))
+      return multiply_slabs(m, n, k, a.data, at.ld, b.data, bt.ld, c, ldc, accumulate);
     return multiply_blocks(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
+  }
   respect_thread_limit();
   const OneThread small(k <= kLongestSum && double(m) * double(n) * double(k) < kFewestForThreads);
   const dnnl_status_t status =
