@@ -231,7 +231,8 @@ Variable poisson_nll_loss(const Variable& x, const Variable& target, PoissonNllO
 Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Variable& var,
                            GaussianNllOptions options, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(gaussian_nll_loss, where, x, target, var, options);
+    return in_float32([](const auto&... a) { return gaussian_nll_loss(a...); }, where, x, target,
+                      var, options);
   const CallLine line(where);
   constexpr std::string_view kName = "gaussian_nll_loss";
   check_all_floats(kName, x, target, var);
