@@ -142,6 +142,51 @@ TEST(MaxPool, WindowsOfOneRow) {
     }
 }
 
+// Windows of many elements, compared in vectors: the results and positions of float32 are those of
+// float64, which the general kernel computes. Equal elements, NaN and infinities included.
+TEST(MaxPool, WideWindows) {
+  manual_seed(5);
+  const double inf = std::numeric_limits<double>::infinity();
+  Variable x = (randn({2, 3, 18, 21}) * 2).round();
+  x[0][1][4][5] = std::numeric_limits<double>::quiet_NaN();
+  x[0][1][16][20] = std::numeric_limits<double>::quiet_NaN();
+  x[1][0] = -inf;
+  x[1][1][3][3] = inf;
+  const Variable wide = x.to(f64);
+  const auto expect_same = [](const ValuesIndices& a, const ValuesIndices& b) {
+    EXPECT_TRUE(a.values.to(f64).isclose(b.values, 0, 0, /*equal_nan=*/true).all().item() != 0);
+    EXPECT_TRUE(a.indices.equal(b.indices));
+  };
+  for (const MaxPool2dOptions& o :
+       {MaxPool2dOptions{.kernel_size = {18, 21}},
+        {.kernel_size = {2, 21}},
+        {.kernel_size = 9},
+        {.kernel_size = {5, 8}, .stride = 3, .padding = {2, 4}, .ceil_mode = true},
+        {.kernel_size = {18, 10}, .stride = 10, .padding = {9, 5}}})
+    expect_same(max_pool2d_with_indices(x, o), max_pool2d_with_indices(wide, o));
+  for (const Size2d& size : {Size2d(1), Size2d(2, 1), Size2d(2)})
+    expect_same(adaptive_max_pool2d_with_indices(x, size),
+                adaptive_max_pool2d_with_indices(wide, size));
+}
+
+// Average windows that tile the image, whose gradients are written instead of added.
+TEST(AvgPool, GradientsOfTiles) {
+  for (const Size2d& kernel : {Size2d(6, 8), Size2d(2), Size2d(3, 8), Size2d(6, 1), Size2d(1, 2)}) {
+    Variable x = counted({2, 3, 6, 8}), z = counted({2, 3, 6, 8});
+    x.requires_grad_(), z.requires_grad_();
+    const Variable y = avg_pool2d(x, {.kernel_size = kernel});
+    // A padding moves the windows, so that they do not tile the image; the extra ones are cut off.
+    const Variable all =
+        avg_pool2d(pad(z, {kernel.width, kernel.width, kernel.height, kernel.height}),
+                   {.kernel_size = kernel});
+    const Variable same = narrow(narrow(all, 2, 1, y.size(2)), 3, 1, y.size(3));
+    ASSERT_TRUE(y.allclose(same));
+    sum(y * y).backward();
+    sum(same * same).backward();
+    EXPECT_TRUE(x.grad().allclose(z.grad()));
+  }
+}
+
 TEST(MaxPool, ThirdOrder) {
   Variable x = counted({1, 2, 4, 4}, f64);
   x.requires_grad_();
