@@ -19,6 +19,7 @@
 // If the optimizer is destroyed, step() throws ArgumentError.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <optional>
 
@@ -140,8 +141,12 @@ struct MultiStepLROptions {
 class MultiStepLR final : public Scheduler {
  public:
   MultiStepLR(const OptimizerHere& optimizer, MultiStepLROptions options);
+  /// Takes the milestones alone. An array, because g++ takes {.milestones = ...} for a list.
+  template <std::integral Int, size_t n>
+  MultiStepLR(const OptimizerHere& optimizer, const Int (&milestones)[n])
+      : MultiStepLR(optimizer, MultiStepLROptions{{milestones, milestones + n}}) {}
   MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
-              double gamma = 0.1)
+              double gamma)
       : MultiStepLR(optimizer, MultiStepLROptions{milestones, gamma}) {}
   MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
               GammaOption rest)
