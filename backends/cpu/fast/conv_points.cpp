@@ -18,16 +18,17 @@ bool is_product(const Shape& weight, const Conv2dOptions& options) {
          options.padding == Size2d(0);
 }
 
-/// Does not depend on whether x is packed: unpacking it takes less than oneDNN's copies.
-bool has_points(const Shape& weight, const Conv2dOptions& options) {
-  return is_product(weight, options) && (weight[0] % kBlock != 0 || weight[1] % kBlock != 0);
+bool is_multiple(const Shape& weight, int64_t of) {
+  return weight[0] % of == 0 && weight[1] % of == 0;
 }
 
-/// Returns whether oneDNN packs the channels without zeros between them. Otherwise the product
-/// takes a half to a third of the time, if x is not packed already.
-bool fills_registers(const Shape& weight) {
+/// Returns whether the products are preferred. If the channels fill no blocks, unpacking an operand
+/// takes less than oneDNN's copies. If they fill no registers, the products take between a third
+/// and two thirds of oneDNN's time, unless an operand is packed already.
+bool prefers_points(const Shape& weight, const Conv2dOptions& options, bool is_packed) {
   constexpr int64_t kRegister = 16;
-  return weight[0] % kRegister == 0 && weight[1] % kRegister == 0;
+  return is_product(weight, options) &&
+         (!is_multiple(weight, kBlock) || (!is_multiple(weight, kRegister) && !is_packed));
 }
 
 /// c = a b, or c += a b if `accumulate`; c has rows of n numbers.
@@ -89,9 +90,7 @@ struct Chunks {
 bool ConvPoints::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
                          const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
   if (x.numel() == 0 || y.numel() == 0) return false;
-  return has_points(weight.shape(), options) ||
-         (is_product(weight.shape(), options) && !fills_registers(weight.shape()) &&
-          !x.storage().is_packed());
+  return prefers_points(weight.shape(), options, x.storage().is_packed());
 }
 
 void ConvPoints::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -126,12 +125,13 @@ void ConvPoints::run(TypeTag<float>, const Tensor& x, const Tensor& weight, cons
   kernels::run_epilogue(epilogue, y, y);
 }
 
-bool ConvBackwardPoints::accepts(const Tensor& dy, const Epilogue&, const Tensor&,
+bool ConvBackwardPoints::accepts(const Tensor& dy, const Epilogue&, const Tensor& x,
                                  const Tensor& weight, const Conv2dOptions& options,
                                  const Tensor& dx, const Tensor& dw, const Tensor&) {
   if (!(dx || dw) || dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0))
     return false;
-  return has_points(dw ? dw.shape() : weight.shape(), options);
+  return prefers_points(dw ? dw.shape() : weight.shape(), options,
+                        dy.storage().is_packed() || (x && x.storage().is_packed()));
 }
 
 void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& behind,
