@@ -6,10 +6,20 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "io/safetensors.h"
+#include "nn/activation.h"
+#include "nn/linear.h"
+#include "nn/loss.h"
+#include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/diagonal.h"
+#include "ops/loss.h"
+#include "ops/random.h"
+#include "ops/unary.h"
 #include "tests/temp_dir.h"
 #include "train/classification_metrics.h"
+#include "train/evaluate.h"
 #include "train/regression_metrics.h"
 
 namespace tapegrad {
