@@ -137,6 +137,14 @@ void pool_cases(OpCases& cases) {
                    .tolerance = 16,
                    .dtypes = {f32},
                    .before = packed_images});
+  // Windows of many elements.
+  for (const auto& [s, shape] :
+       {std::pair(Setting{.kernel = 7, .stride = 7}, Shape{1, 2, 7, 7}),
+        std::pair(Setting{.kernel = 8, .stride = 4, .padding = 2}, Shape{1, 1, 12, 12})})
+    cases.push_back({.op = "max_pool2d",
+                     .inputs = {Input{shape, Fill::kDistinct}},
+                     .attributes = s.attributes(true),
+                     .reference = max_pool(s)});
   for (const int size : {1, 17})
     cases.push_back({.op = "adaptive_avg_pool2d",
                      .inputs = {Input{{1, 32, 34, 34}}},

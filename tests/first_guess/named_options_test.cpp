@@ -264,7 +264,7 @@ TEST(FirstGuessNamed, Members) {
   GUESS("[[9, 2],[3, 9]]", x.diagonal_scatter(tensor({9.0, 9.0})));
   GUESS("[[2],[4]]", x.hsplit(2)[1]);
   GUESS("[[1, 2]]", x.vsplit(2)[0]);
-  GUESS("[[1],[3]]", x.tensor_split({1}, 1)[0]);
+  GUESS("[[1],[3]]", x.tensor_split({1, 2}, 1)[0]);
   GUESS("[[4, 3],[2, 1]]", x.flip(0, 1));
   EXPECT_TRUE(x.norm("fro").equal(x.norm()));
   EXPECT_TRUE(x.norm("nuc").allclose(linalg::matrix_norm(x, "nuc")));

@@ -167,6 +167,7 @@ void add_value_rows(Table& table) {
               number.to<bool>();
               number.to<int32_t>();
             });
+  table.add("Number::checked", [](Number number) { number.checked<uint8_t>(); });
   table.add("Number::Number", [](uint64_t whole) { Number{whole}; });
   table.add("promote", [](DType a, DType b, Number number) {
     promote(a, b);

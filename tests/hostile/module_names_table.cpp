@@ -166,7 +166,8 @@ void add_data_rows(Table& table) {
 void add_module_name_rows(Table& table) {
   table.add(
       "Module::weight Module::bias AnyModule::weight AnyModule::bias NamedList::contains "
-      "NamedList::find NamedList::keys NamedList::values Sequential::replace ListOf::extend",
+      "NamedList::find NamedList::keys NamedList::values Sequential::replace Sequential::insert "
+      "ListOf::extend",
       [](const std::string& name, int64_t place) {
         nn::Sequential net(nn::Linear(2, 3), nn::ReLU());
         attempt([&] { net[name].weight(), net[name].bias(); });
@@ -177,6 +178,7 @@ void add_module_name_rows(Table& table) {
         nn::ModuleList list;
         list.extend({nn::Linear(2, 3)});
         attempt([&] { (*list.begin()).weight(), (*list.begin()).bias(); });
+        attempt([&] { net.insert(place, nn::Linear(2, 3)); });
         net.replace(place, nn::ReLU());
       });
   table.add("LstmState::LstmState", [](const Variable& x, const Variable& h, const Variable& c) {
@@ -199,13 +201,14 @@ void add_module_name_rows(Table& table) {
     next(batches), next(batches);
   });
   table.add(parts_of("Enumerate", {"Enumerate", "begin", "end", "Iterator::Iterator"}) +
-                "enumerate len Enumerated::Enumerated",
+                "enumerate zip len Enumerated::Enumerated",
             [](const Variable& x, int64_t start, int64_t batch) {
               if (!x.defined() || x.numel() > 10'000) return;
               attempt([&] { len(x); });
               DataLoader loader(TensorDataset(x, x), {.batch_size = batch});
               for (auto& [i, item] : enumerate(loader, start)) item[i % 4];
               len(loader);
+              zip(std::vector{x, x}, std::vector{start});
             });
   table.add(parts_of("BatchSampler", {"BatchSampler", "begin", "end", "size"}),
             [](int64_t examples, int64_t batch, bool drop_last) {
