@@ -259,13 +259,13 @@ class LayerNorm final : public Model<LayerNorm> {
       : LayerNorm(LayerNormOptions{.normalized_shape = to_shape(sizes), .eps = eps}, where) {}
   /// Takes all options by position: LayerNorm({4, 64}, 1e-6, false), LayerNorm(64, 1e-6, true).
   template <detail::SizeInteger Int, size_t n, std::same_as<bool> B>
-  LayerNorm(const Int (&sizes)[n], double eps, B elementwise_affine, bool bias = true,
+  LayerNorm(const Int (&sizes)[n], double eps, B elementwise_affine, bool has_bias = true,
             Where where = Where::current())
-      : LayerNorm(LayerNormOptions{to_shape(sizes), eps, elementwise_affine, bias}, where) {}
+      : LayerNorm(LayerNormOptions{to_shape(sizes), eps, elementwise_affine, has_bias}, where) {}
   template <std::integral Int, std::same_as<bool> B>
-  LayerNorm(Int size, double eps, B elementwise_affine, bool bias = true,
+  LayerNorm(Int size, double eps, B elementwise_affine, bool has_bias = true,
             Where where = Where::current())
-      : LayerNorm(LayerNormOptions{{int64_t(size)}, eps, elementwise_affine, bias}, where) {}
+      : LayerNorm(LayerNormOptions{{int64_t(size)}, eps, elementwise_affine, has_bias}, where) {}
   template <std::same_as<std::vector<int64_t>> V>
   explicit LayerNorm(const V& sizes, double eps = 1e-5, Where where = Where::current())
       : LayerNorm(LayerNormOptions{.normalized_shape = sizes, .eps = eps}, where) {}
