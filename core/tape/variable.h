@@ -101,8 +101,7 @@ class Variable : public VariableOps {
   /// Returns the only element, copied from any device. Throws ShapeError for any other number of
   /// elements.
   double item(Where where = Where::current()) const;
-  /// Returns the only element as T. Throws ArgumentError for a number that an integer T cannot
-  /// hold.
+  /// Returns the only element as T. Throws ArgumentError if an integer T cannot hold the number.
   template <typename T>
   T item(Where where = Where::current()) const {
     return number(where).checked<T>();
