@@ -23,9 +23,6 @@ namespace {
 #pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
 #endif
 
-// One thread processes a plane in order, so sums do not depend on the number of threads.
-constexpr int64_t kParallel = 32768;  // elements that justify a second thread
-
 constexpr int64_t kWindowsTogether = 256;  // windows of a row that are processed side by side
 
 /// Windows of an image that overlap or not.
@@ -188,7 +185,7 @@ void for_each_pooled(const Tensor& x, const Planes& p, Tensor& y, Tensor& indice
   const T* from = x.data<T>();
   T* to = y.data<T>();
   int32_t* at = indices ? indices.data<int32_t>() : nullptr;
-#pragma omp parallel for if (x.numel() > kParallel)
+#pragma omp parallel for if (x.numel() > kParallelPlanes)
   for (int64_t n = 0; n < p.count; ++n)
     pool(from + n * p.size(), to + n * p.out_size(), at != nullptr ? at + n * p.out_size() : at);
 }
@@ -258,7 +255,7 @@ void unpool_indices(const Tensor& positions, std::string_view op, int64_t size, 
 template <typename T>
 void gather(const Tensor& x, const Tensor& indices, Tensor& y) {
   const Planes p = planes_of(x.shape(), y.shape());
-#pragma omp parallel for if (x.numel() > kParallel)
+#pragma omp parallel for if (x.numel() > kParallelPlanes)
   for (int64_t n = 0; n < p.count; ++n) {
     const T* from = x.data<T>() + n * p.size();
     const int32_t* at = indices.data<int32_t>() + n * p.out_size();
@@ -274,7 +271,7 @@ void for_each_scattered(const Tensor& dy, const Tensor& indices, const Planes& p
   const T* from = dy.data<T>();
   const int32_t* at = indices.data<int32_t>();
   T* to = dx.data<T>();
-#pragma omp parallel for if (dx.numel() > kParallel)
+#pragma omp parallel for if (dx.numel() > kParallelPlanes)
   for (int64_t n = 0; n < p.count; ++n)
     scatter(from + n * p.out_size(), at + n * p.out_size(), to + n * p.size());
 }
@@ -327,7 +324,7 @@ template <typename Visit>
 void for_each_plane(const Planes& p, const AverageWindows& w, Visit visit) {
   if (p.count == 0) return;  // planes may have any size
   const AverageSpans spans = average_spans(p, w);
-#pragma omp parallel for if (p.count * (p.size() + p.out_size()) > kParallel)
+#pragma omp parallel for if (p.count * (p.size() + p.out_size()) > kParallelPlanes)
   for (int64_t n = 0; n < p.count; ++n) visit(n, spans.rows, spans.columns);
 }
 

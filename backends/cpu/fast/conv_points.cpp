@@ -24,7 +24,7 @@ bool is_multiple(const Shape& weight, int64_t of) {
 
 /// Returns whether the products are preferred. If the channels fill no blocks, unpacking an operand
 /// takes less than oneDNN's copies. If they fill no registers, the products take between a third
-/// and two thirds of oneDNN's time, unless an operand is packed already.
+/// and nine tenths of oneDNN's time, unless an operand is packed already.
 bool prefers_points(const Shape& weight, const Conv2dOptions& options, bool is_packed) {
   constexpr int64_t kRegister = 16;
   return is_product(weight, options) &&

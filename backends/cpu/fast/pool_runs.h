@@ -75,7 +75,7 @@ struct MaxPoolRuns {
     const float* from = x.data<float>();
     float* to = y.data<float>();
     int32_t* at = indices ? indices.data<int32_t>() : nullptr;
-#pragma omp parallel for if (x.numel() > 32768)
+#pragma omp parallel for if (x.numel() > kParallelPlanes)
     for (int64_t n = 0; n < p.count; ++n) {
       const float* plane = from + n * p.size();
       int64_t i = n * p.out_size();

@@ -8,6 +8,10 @@
 
 namespace tapegrad::backends::cpu {
 
+/// Number of elements that justify a second thread. One thread processes a plane in order, so sums
+/// do not depend on the number of threads.
+inline constexpr int64_t kParallelPlanes = 32768;
+
 /// A window along one dimension: its elements [begin, end) inside, and the divisor's count.
 struct Span {
   int64_t begin, end, count;
