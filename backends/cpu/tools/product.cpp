@@ -1,8 +1,9 @@
 // A tile of c, kMaxRows rows by two registers, stays in registers while one panel of a (rows of the
 // tile) and one panel of b (columns of the tile) pass by. Panels are packed: the elements of a
-// panel that belong to one index of the sum are contiguous. The panels of a are packed once for all
-// threads. Each thread packs a block of b that stays in its second-level cache, and multiplies it
-// by every panel of a. Operands that fit into the first-level cache are not packed.
+// panel that belong to one index of the sum are contiguous. A thread packs a block of b, which
+// stays in its second-level cache, and multiplies each panel of a by it. A panel of a is packed
+// right before and stays in the first-level cache. Operands that fit into the first-level cache are
+// not packed.
 #include "backends/cpu/tools/product.h"
 
 #include <algorithm>
@@ -24,8 +25,9 @@ constexpr int kVectors = 2;
 constexpr int kMaxUnpackedRows = XSIMD_WITH_AVX512F ? 8 : 4;  // whose addresses fit into registers
 constexpr int64_t kDepth = 256;                               // products summed before c is updated
 constexpr int64_t kBlockBytes = 512 * 1024;                   // of a packed block of b
-constexpr int64_t kPackedElements = int64_t(1) << 22;         // of a, at a time
 constexpr int64_t kFewTasks = 8, kLongSum = 2048;             // sums longer than that are split
+constexpr int64_t kPanelsOfTask = 36;                         // for which packing b pays off
+constexpr int64_t kTilesToFetch = 8;                          // in whose time a panel is fetched
 constexpr double kFewestForThreads = 1 << 16;                 // multiply-adds
 constexpr int64_t kCacheBytes = 32 * 1024;                    // of b, if it is not packed in panels
 constexpr double kMostInCache = 1 << 18;                      // multiply-adds
@@ -226,10 +228,10 @@ class Product {
 
   void run() {
     const int64_t tiles = panels_ * ceil_div(n_, kTileColumns<T>);
-    if (tiles < kFewTasks && k_ > kLongSum) return run_split();
-    const int64_t together = std::clamp<int64_t>(kPackedElements / (rows_ * k_), 1, panels_);
-    for (int64_t first = 0; first < panels_; first += together)
-      run_panels(first, std::min(panels_, first + together));
+    if (tiles < kFewTasks && k_ > kLongSum)
+      run_split();
+    else
+      run_tasks();
   }
 
  private:
@@ -245,7 +247,7 @@ class Product {
                 {b_.data + first * b_.row, b_.row, b_.column}, sums + part * m_ * n_, n_,
                 Update::kStore);
       p.threads_ = 1;
-      p.run_panels(0, p.panels_);
+      p.run_tasks();
     }
     for (int64_t i = 0; i < m_; ++i)
       for (int64_t j = 0; j < n_; ++j) {
@@ -255,12 +257,15 @@ class Product {
       }
   }
 
-  /// Multiplies a range of panels of a.
-  void run_panels(int64_t first, int64_t last) {
+  /// Divides c into blocks of columns, whose part of b fits into the cache, and these into ranges
+  /// of panels until there are enough tasks for all threads.
+  void run_tasks() {
+    const int64_t tiles = ceil_div(n_, kTileColumns<T>);
+    const int64_t wanted = std::max<int64_t>(kFewTasks, 2 * threads_);
     int64_t column_blocks = ceil_div(n_ * kDepth * int64_t(sizeof(T)), kBlockBytes), row_blocks = 1;
-    const int64_t panels = last - first, tiles = ceil_div(n_, kTileColumns<T>);
-    while (threads_ > 1 && column_blocks * row_blocks < kFewTasks) {
-      if (panels / row_blocks > 36 || (column_blocks * 2 > tiles && row_blocks * 2 <= panels))
+    while (threads_ > 1 && column_blocks * row_blocks < wanted) {
+      if (panels_ / row_blocks > kPanelsOfTask ||
+          (column_blocks * 2 > tiles && row_blocks * 2 <= panels_))
         row_blocks *= 2;
       else if (column_blocks * 2 <= tiles)
         column_blocks *= 2;
@@ -268,38 +273,26 @@ class Product {
         break;
     }
     const int64_t width = ceil_div(tiles, column_blocks) * kTileColumns<T>;
-    const int64_t block = width * std::min(k_, kDepth) + kLanes<T>;
-    const int64_t packed = panels * rows_ * k_ + kLanes<T>;
-    const Tensor memory = Tensor::empty({packed + threads_ * block}, kDTypeOf<T>);
-    T* panel_memory = memory.template data<T>();
-#pragma omp parallel num_threads(threads_) if (threads_ > 1)
-    {
-      T* own = panel_memory + packed + omp_get_thread_num() * block;
-      const int64_t depths = ceil_div(k_, kDepth);
-#pragma omp for schedule(static)
-      for (int64_t i = 0; i < panels * depths; ++i) {
-        const int64_t panel = first + i / depths, l = i % depths * kDepth;
-        const int64_t height = std::min(rows_, m_ - panel * rows_);
-        // The last panel may be lower than the others; its pitch is its height.
-        pack(a_.data + panel * rows_ * a_.row + l * a_.column, a_.row, a_.column, height,
-             std::min(kDepth, k_ - l), height,
-             panel_memory + (panel - first) * rows_ * k_ + l * height);
-      }
-#pragma omp for schedule(dynamic)
-      for (int64_t task = 0; task < column_blocks * row_blocks; ++task) {
-        const int64_t column = task / row_blocks * width, part = task % row_blocks;
-        if (column < n_)
-          run_block(panel_memory, first, first + part * panels / row_blocks,
-                    first + (part + 1) * panels / row_blocks, column, std::min(n_, column + width),
-                    own);
-      }
+    // Of whole registers, so that a load from a block touches one line of the cache.
+    const int64_t depth = std::min(k_, kDepth), block = width * depth;
+    const int64_t workspace = block + (ceil_div(rows_ * depth, kLanes<T>) + 1) * kLanes<T>;
+    const Tensor memory = Tensor::empty({threads_ * workspace}, kDTypeOf<T>);
+    T* const workspaces = memory.template data<T>();
+#pragma omp parallel for schedule(dynamic) num_threads(threads_) if (threads_ > 1)
+    for (int64_t task = 0; task < column_blocks * row_blocks; ++task) {
+      const int64_t column = task / row_blocks * width, part = task % row_blocks;
+      T* own = workspaces + omp_get_thread_num() * workspace;
+      if (column < n_)
+        run_block(part * panels_ / row_blocks, (part + 1) * panels_ / row_blocks, column,
+                  std::min(n_, column + width), own, own + block);
     }
   }
 
-  /// Multiplies panels [begin, end) of a, the first of which in memory is `first`, by columns
-  /// [left, right) of b.
-  void run_block(const T* packed, int64_t first, int64_t begin, int64_t end, int64_t left,
-                 int64_t right, T* block) const {
+  /// Multiplies panels [begin, end) of a by columns [left, right) of b, with workspace for a packed
+  /// block of b and a packed panel of a.
+  void run_block(int64_t begin, int64_t end, int64_t left, int64_t right, T* block,
+                 T* panel) const {
+    const bool fetches = a_.column == 1 && right - left >= kTilesToFetch * kTileColumns<T>;
     for (int64_t l = 0; l < k_; l += kDepth) {
       const int64_t depth = std::min(kDepth, k_ - l);
       const Update update = l > 0 && update_ == Update::kStore ? Update::kAdd : update_;
@@ -307,16 +300,30 @@ class Product {
         pack(b_.data + l * b_.row + j * b_.column, b_.column, b_.row,
              std::min(kTileColumns<T>, right - j), depth, kTileColumns<T>,
              block + (j - left) * depth);
-      for (int64_t panel = begin; panel < end; ++panel) {
-        const int64_t height = std::min(rows_, m_ - panel * rows_);
-        const T* a = packed + (panel - first) * rows_ * k_ + l * height;
+      for (int64_t p = begin; p < end; ++p) {
+        const int64_t height = height_of(p), below = fetches && p + 1 < end ? height_of(p + 1) : 0;
+        const From* rows = a_.data + p * rows_ * a_.row + l * a_.column;
+        pack(rows, a_.row, a_.column, height, depth, height, panel);
         for (int64_t j = left; j < right; j += kTileColumns<T>) {
           const int64_t columns = std::min(kTileColumns<T>, right - j);
-          packed_tile_of<T>(height, columns)(depth, a, block + (j - left) * depth,
-                                             c_ + panel * rows_ * ldc_ + j, ldc_, columns, update);
+          if (below > 0)
+            fetch(rows + rows_ * a_.row, depth, below * (j - left) / (right - left),
+                  below * (j - left + columns) / (right - left));
+          packed_tile_of<T>(height, columns)(depth, panel, block + (j - left) * depth,
+                                             c_ + p * rows_ * ldc_ + j, ldc_, columns, update);
         }
       }
     }
+  }
+
+  /// Number of rows of a panel; the last one may be lower than the others.
+  int64_t height_of(int64_t panel) const { return std::min(rows_, m_ - panel * rows_); }
+
+  /// Fetches `depth` numbers of each of rows [first, last) into the second-level cache.
+  void fetch(const From* rows, int64_t depth, int64_t first, int64_t last) const {
+    for (int64_t i = first; i < last; ++i)
+      for (int64_t l = 0; l < depth; l += 64 / int64_t(sizeof(From)))
+        __builtin_prefetch(rows + i * a_.row + l, 0, 2);
   }
 
   int64_t m_, n_, k_;
