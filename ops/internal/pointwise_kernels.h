@@ -50,7 +50,7 @@ extern Binary logaddexp2, heaviside;
 extern Unary logit;
 extern Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)> logit_backward;
 
-// nn/distributions.h
+// nn/distributions/
 
 /// The derivative of z ~ Gamma(a, 1) in a, at a fixed probability: -(dP/da) / (dP/dz) for P(a, z).
 extern Binary gamma_slope;

@@ -288,6 +288,10 @@ TEST(ErrorLine, OfDistributions) {
   EXPECT_LINE(OneHotCategorical(-ones({3})));
   EXPECT_LINE(RelaxedOneHotCategorical(0.0, ones({3})));
   EXPECT_LINE(Independent(Normal(0.0, 1.0), 3));
+  EXPECT_LINE(Normal(zeros({2}), ones({2})).log_prob(zeros({3})));
+  EXPECT_LINE(Categorical(ones({3})).log_prob(7));
+  EXPECT_LINE(Poisson(1.0).cdf(2));
+  EXPECT_LINE(Poisson(1.0).icdf(0.5));
 }
 
 struct Twice : nn::Model<Twice> {

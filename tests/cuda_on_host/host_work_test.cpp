@@ -6,7 +6,7 @@
 
 #include "core/cuda.h"
 #include "core/dispatch/dispatch_log.h"
-#include "nn/distributions.h"
+#include "nn/distributions/distributions.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"

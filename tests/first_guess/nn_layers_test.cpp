@@ -11,7 +11,7 @@
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
-#include "nn/distributions.h"
+#include "nn/distributions/distributions.h"
 #include "nn/embedding.h"
 #include "nn/functional_call.h"
 #include "nn/image.h"

@@ -8,10 +8,10 @@
 #include "nn/adaptive_softmax.h"
 #include "nn/attention.h"
 #include "nn/bilinear.h"
-#include "nn/continuous_distributions.h"
-#include "nn/discrete_distributions.h"
+#include "nn/distributions/continuous_distributions.h"
+#include "nn/distributions/discrete_distributions.h"
+#include "nn/distributions/transformed_distribution.h"
 #include "nn/func.h"
-#include "nn/transformed_distribution.h"
 #include "nn/weight_norm.h"
 #include "ops/complex.h"
 #include "ops/composed.h"
@@ -36,11 +36,10 @@ void use(const distributions::Transform& t, const Variable& value) {
           [&] { t.sign(); });
 }
 
-/// "Cauchy::Cauchy Cauchy::log_prob ..."
+/// "Cauchy::Cauchy Cauchy::entropy ..."
 std::string methods(const std::string& type, std::initializer_list<const char*> further = {}) {
   std::string names = type + "::" + type;
-  for (const char* name : {"log_prob", "entropy", "mean", "variance"})
-    names += ' ' + type + "::" + name;
+  for (const char* name : {"entropy", "mean", "variance"}) names += ' ' + type + "::" + name;
   for (const char* name : further) names += ' ' + type + "::" + name;
   return names + ' ';
 }
@@ -52,13 +51,9 @@ std::string parts(const std::string& type, std::initializer_list<const char*> na
 
 void add_distribution_rows(Table& table) {
   using namespace distributions;
-  table.add(methods("Cauchy", {"rsample", "cdf", "icdf"}) +
-                methods("HalfNormal", {"rsample", "cdf", "icdf"}) +
-                methods("HalfCauchy", {"rsample", "cdf", "icdf"}) +
-                methods("Gumbel", {"rsample", "cdf", "icdf"}) +
-                methods("Weibull", {"rsample", "cdf", "icdf"}) +
-                methods("Pareto", {"rsample", "cdf", "icdf"}) + methods("StudentT", {"rsample"}) +
-                methods("Chi2", {"rsample", "cdf"}) + methods("VonMises"),
+  table.add(methods("Cauchy") + methods("HalfNormal") + methods("HalfCauchy") + methods("Gumbel") +
+                methods("Weibull") + methods("Pareto") + methods("StudentT") + methods("Chi2") +
+                methods("VonMises"),
             [](const Variable& a, const Variable& b, const Variable& value) {
               if (!is_small(a) || !is_small(b) || !is_small(value)) return;
               attempt([&] { use(Cauchy(a, b), value); }, [&] { use(HalfNormal(a), value); },
@@ -69,7 +64,7 @@ void add_distribution_rows(Table& table) {
             });
   table.add(methods("Poisson") + methods("Geometric") + methods("Binomial") +
                 methods("NegativeBinomial") + methods("OneHotCategorical", {"event_rank"}) +
-                methods("RelaxedOneHotCategorical", {"event_rank", "rsample"}),
+                methods("RelaxedOneHotCategorical", {"event_rank"}),
             [](const Variable& p, const Variable& value, int64_t count, double temperature) {
               if (!is_small(p) || !is_small(value)) return;
               attempt([&] { use(Poisson(p), value); }, [&] { use(Geometric(p), value); },
@@ -83,9 +78,7 @@ void add_distribution_rows(Table& table) {
             });
   table.add(
       "Distribution::stddev Distribution::cdf Distribution::icdf Distribution::event_rank "
-      "Distribution::batch_shape Distribution::event_shape Normal::cdf Normal::icdf "
-      "Uniform::cdf Uniform::icdf Exponential::cdf Exponential::icdf Laplace::cdf "
-      "Laplace::icdf LogNormal::cdf LogNormal::icdf Gamma::cdf Multinomial::event_rank "
+      "Distribution::batch_shape Distribution::event_shape Multinomial::event_rank "
       "Dirichlet::event_rank MultivariateNormal::event_rank",
       [](const Variable& a, const Variable& b, const Variable& value) {
         if (!is_small(a) || !is_small(b) || !is_small(value)) return;
@@ -94,18 +87,17 @@ void add_distribution_rows(Table& table) {
                 [&] { use(LogNormal(a, b), value); }, [&] { use(Gamma(a, b), value); },
                 [&] { use(Dirichlet(a), value); }, [&] { use(Multinomial(3, a), value); });
       });
-  table.add(
-      methods("TransformedDistribution", {"rsample", "cdf", "icdf", "base_dist", "event_rank"}) +
-          methods("Independent", {"rsample", "base_dist", "event_rank"}) +
-          methods("MixtureSameFamily", {"cdf", "event_rank"}),
-      [](const Variable& a, const Variable& b, const Variable& value, int count) {
-        if (!is_small(a) || !is_small(b) || !is_small(value)) return;
-        attempt([&] { use(TransformedDistribution(Normal(a, b), {TanhTransform()}), value); },
-                [&] { use(TransformedDistribution(Dirichlet(a), {ExpTransform()}), value); },
-                [&] { use(Independent(Normal(a, b), count), value); },
-                [&] { use(MixtureSameFamily(Categorical(a), Normal(a, b)), value); },
-                [&] { use(MixtureSameFamily(Categorical(a), Dirichlet(b)), value); });
-      });
+  table.add(methods("TransformedDistribution", {"base_dist", "event_rank"}) +
+                methods("Independent", {"base_dist", "event_rank"}) +
+                methods("MixtureSameFamily", {"event_rank"}),
+            [](const Variable& a, const Variable& b, const Variable& value, int count) {
+              if (!is_small(a) || !is_small(b) || !is_small(value)) return;
+              attempt([&] { use(TransformedDistribution(Normal(a, b), {TanhTransform()}), value); },
+                      [&] { use(TransformedDistribution(Dirichlet(a), {ExpTransform()}), value); },
+                      [&] { use(Independent(Normal(a, b), count), value); },
+                      [&] { use(MixtureSameFamily(Categorical(a), Normal(a, b)), value); },
+                      [&] { use(MixtureSameFamily(Categorical(a), Dirichlet(b)), value); });
+            });
   const auto rules = {"inv", "log_abs_det_jacobian"};
   table.add(
       parts("Transform", {"inv", "log_abs_det_jacobian", "sign"}) + parts("ExpTransform", rules) +

@@ -1,5 +1,5 @@
 // Rows for windowed Fourier transforms, further distributions, and Rprop and ASGD.
-#include "nn/distributions.h"
+#include "nn/distributions/distributions.h"
 #include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/matmul.h"
@@ -35,8 +35,7 @@ void add_distribution_rows(Table& table) {
   using namespace distributions;
   table.add(
       "MultivariateNormal::MultivariateNormal MultivariateNormal::with_scale_tril "
-      "MultivariateNormal::log_prob MultivariateNormal::entropy MultivariateNormal::mean "
-      "MultivariateNormal::variance MultivariateNormal::rsample",
+      "MultivariateNormal::entropy MultivariateNormal::mean MultivariateNormal::variance",
       [](const Variable& loc, const Variable& matrix, const Variable& value) {
         if (!is_small(loc) || !is_small(matrix) || !is_small(value)) return;
         attempt([&] { use(MultivariateNormal(loc, matmul(matrix, matrix.mT())), value); },
@@ -45,12 +44,10 @@ void add_distribution_rows(Table& table) {
         kl_divergence(d, d);
       });
   table.add(
-      "Exponential::Exponential Exponential::log_prob Exponential::entropy Exponential::mean "
-      "Exponential::variance Exponential::rsample Laplace::Laplace Laplace::log_prob "
-      "Laplace::entropy Laplace::mean Laplace::variance Laplace::rsample LogNormal::LogNormal "
-      "LogNormal::log_prob LogNormal::entropy LogNormal::mean LogNormal::variance "
-      "LogNormal::rsample Gamma::Gamma Gamma::log_prob Gamma::entropy Gamma::mean "
-      "Gamma::variance Gamma::rsample",
+      "Exponential::Exponential Exponential::entropy Exponential::mean Exponential::variance "
+      "Laplace::Laplace Laplace::entropy Laplace::mean Laplace::variance LogNormal::LogNormal "
+      "LogNormal::entropy LogNormal::mean LogNormal::variance Gamma::Gamma Gamma::entropy "
+      "Gamma::mean Gamma::variance",
       [](const Variable& a, const Variable& b, const Variable& value) {
         if (!is_small(a) || !is_small(b) || !is_small(value)) return;
         attempt(

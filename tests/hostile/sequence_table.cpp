@@ -1,6 +1,6 @@
 // Rows for recurrent cells, packed sequences, stacks of layers, and distributions.
 #include "nn/attention.h"
-#include "nn/distributions.h"
+#include "nn/distributions/distributions.h"
 #include "nn/linear.h"
 #include "nn/packed_sequence.h"
 #include "nn/recurrent.h"
@@ -82,64 +82,57 @@ void use(const distributions::Distribution& p, const Variable& value, const Shap
 void add_distribution_rows(Table& table) {
   using namespace distributions;
   table.add(
-      "Normal::Normal Normal::entropy Normal::log_prob Normal::mean Normal::rsample "
-      "Normal::variance Distribution::Distribution Distribution::entropy "
-      "Distribution::log_prob Distribution::mean Distribution::rsample Distribution::sample "
-      "Distribution::variance kl_divergence",
+      "Normal::Normal Normal::entropy Normal::mean Normal::variance "
+      "Distribution::Distribution Distribution::entropy Distribution::log_prob "
+      "Distribution::mean Distribution::rsample Distribution::sample Distribution::variance "
+      "kl_divergence",
       [](const Variable& a, const Variable& b, const Variable& value, const Shape& shape) {
         use(Normal(a, b), value, shape);
         differentiate(kl_divergence(Normal(a, b), Normal(b, a)));
       });
-  table.add(
-      "Uniform::Uniform Uniform::entropy Uniform::log_prob Uniform::mean Uniform::rsample "
-      "Uniform::variance",
-      [](const Variable& a, const Variable& b, const Variable& value, const Shape& shape) {
-        use(Uniform(a, b), value, shape);
-        differentiate(kl_divergence(Uniform(a, b), Uniform(b, a)));
-      });
-  table.add("Beta::Beta Beta::rsample Beta::entropy Beta::log_prob Beta::mean Beta::variance",
+  table.add("Uniform::Uniform Uniform::entropy Uniform::mean Uniform::variance",
+            [](const Variable& a, const Variable& b, const Variable& value, const Shape& shape) {
+              use(Uniform(a, b), value, shape);
+              differentiate(kl_divergence(Uniform(a, b), Uniform(b, a)));
+            });
+  table.add("Beta::Beta Beta::entropy Beta::mean Beta::variance",
             [](const Variable& a, const Variable& b, const Variable& value, const Shape& shape) {
               use(Beta(a, b), value, shape);
               differentiate(kl_divergence(Beta(a, b), Beta(b, a)));
             });
-  table.add(
-      "Bernoulli::Bernoulli Bernoulli::entropy Bernoulli::log_prob Bernoulli::mean "
-      "Bernoulli::variance",
-      [](const Variable& p, const Variable& value, const Shape& shape) {
-        use(Bernoulli(Odds{.logits = p}), value, shape);
-        use(Bernoulli(p), value, shape);
-      });
-  table.add(
-      "Categorical::Categorical Categorical::entropy Categorical::log_prob "
-      "Categorical::mean Categorical::variance",
-      [](const Variable& p, const Labels& value, const Shape& shape) {
-        use(Categorical(Odds{.logits = p}), value, shape);
-        use(Categorical(p), value, shape);
-      });
-  table.add(
-      "Multinomial::Multinomial Multinomial::entropy Multinomial::log_prob "
-      "Multinomial::mean Multinomial::variance",
-      [](const Variable& p, const Variable& value, const Shape& shape, int64_t count) {
-        if (count < 0 || count > 100) {
-          Multinomial(count, p).log_prob(value);
-          return;
-        }
-        use(Multinomial(count, p), value, shape);
-      });
-  table.add(
-      "Dirichlet::Dirichlet Dirichlet::rsample Dirichlet::entropy Dirichlet::log_prob "
-      "Dirichlet::mean "
-      "Dirichlet::variance",
-      [](const Variable& p, const Variable& value, const Shape& shape) {
-        use(Dirichlet(p), value, shape);
-      });
-  table.add("Parameter::Parameter Parameter::where OptionalParameter::OptionalParameter",
-            [](double a, double b) {
-              use(Normal(a, b), ones({2}), {2});
-              use(Uniform(a, b), ones({2}), {2});
-              use(Beta(a, b), ones({2}), {2});
-              use(Bernoulli({.probs = a}), ones({2}), {2});
+  table.add("Bernoulli::Bernoulli Bernoulli::entropy Bernoulli::mean Bernoulli::variance",
+            [](const Variable& p, const Variable& value, const Shape& shape) {
+              use(Bernoulli(Odds{.logits = p}), value, shape);
+              use(Bernoulli(p), value, shape);
             });
+  table.add("Categorical::Categorical Categorical::entropy Categorical::mean Categorical::variance",
+            [](const Variable& p, const Labels& value, const Shape& shape) {
+              use(Categorical(Odds{.logits = p}), value, shape);
+              use(Categorical(p), value, shape);
+            });
+  table.add("Multinomial::Multinomial Multinomial::entropy Multinomial::mean Multinomial::variance",
+            [](const Variable& p, const Variable& value, const Shape& shape, int64_t count) {
+              if (count < 0 || count > 100) {
+                Multinomial(count, p).log_prob(value);
+                return;
+              }
+              use(Multinomial(count, p), value, shape);
+            });
+  table.add("Dirichlet::Dirichlet Dirichlet::entropy Dirichlet::mean Dirichlet::variance",
+            [](const Variable& p, const Variable& value, const Shape& shape) {
+              use(Dirichlet(p), value, shape);
+            });
+  table.add(
+      "Parameter::Parameter Parameter::is_number Parameter::defined Parameter::as_variable "
+      "Parameter::where OptionalParameter::OptionalParameter",
+      [](double a, double b, const Variable& x) {
+        attempt([&] { Normal(x, a).log_prob(b); }, [&] { Uniform(a, x).cdf(b); },
+                [&] { LogNormal(a, x).icdf(b); }, [&] { NegativeBinomial(a, x).log_prob(b); });
+        use(Normal(a, b), ones({2}), {2});
+        use(Uniform(a, b), ones({2}), {2});
+        use(Beta(a, b), ones({2}), {2});
+        use(Bernoulli({.probs = a}), ones({2}), {2});
+      });
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // MultivariateNormal, Exponential, Laplace, LogNormal and Gamma, compared with values that
 // PyTorch 2.15 printed (CPU, float64).
-#include "nn/continuous_distributions.h"
-#include "nn/distributions.h"
+#include "nn/distributions/continuous_distributions.h"
+#include "nn/distributions/distributions.h"
 
 #include <gtest/gtest.h>
 

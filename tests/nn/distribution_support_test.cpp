@@ -11,9 +11,9 @@
 
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
-#include "nn/continuous_distributions.h"
-#include "nn/discrete_distributions.h"
-#include "nn/distributions.h"
+#include "nn/distributions/continuous_distributions.h"
+#include "nn/distributions/discrete_distributions.h"
+#include "nn/distributions/distributions.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"

@@ -3,7 +3,7 @@
 // gradients of the entropy and divergence of Dirichlet and Beta: PyTorch's trigamma is off by 3e-10
 // there (4.934802202073678 at 0.5, where pi^2 / 2 is 4.934802200544679), so those are mpmath's,
 // with 40 digits.
-#include "nn/distributions.h"
+#include "nn/distributions/distributions.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,14 @@
-// Values of PyTorch 2.15 in float64 for the distributions of nn/continuous_distributions.h,
-// nn/discrete_distributions.h and nn/transformed_distribution.h, and for cdf and icdf.
+// Values of PyTorch 2.15 in float64 for the distributions of
+// nn/distributions/continuous_distributions.h, nn/distributions/discrete_distributions.h and
+// nn/distributions/transformed_distribution.h, and for cdf and icdf.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "core/autograd/gradcheck.h"
-#include "nn/continuous_distributions.h"
-#include "nn/discrete_distributions.h"
-#include "nn/transformed_distribution.h"
+#include "nn/distributions/continuous_distributions.h"
+#include "nn/distributions/discrete_distributions.h"
+#include "nn/distributions/transformed_distribution.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"

@@ -1,10 +1,11 @@
-// Samples of the gamma distribution and its cumulative distribution function, with gradients.
+#include "nn/distributions/internal/gamma_sample.h"
+
 #include <limits>
 
 #include "core/base/error.h"
 #include "core/tape/op_impl.h"
 #include "core/tape/recording.h"
-#include "nn/internal/distribution_parts.h"
+#include "nn/distributions/internal/distribution_parts.h"
 #include "ops/arithmetic.h"
 #include "ops/extremes.h"
 #include "ops/internal/pointwise_kernels.h"

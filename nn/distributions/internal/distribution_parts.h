@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cmath>
+#include <initializer_list>
+#include <string_view>
 
 #include "core/base/generator.h"
+#include "nn/distributions/distribution.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 
@@ -13,8 +16,16 @@ inline TensorOptions like(const Variable& x) { return {.dtype = x.dtype(), .devi
 Shape joined(const Shape& a, const Shape& b);
 /// Returns the shape to which the parameters broadcast.
 Shape batch_of(const Variable& a, const Variable& b);
-/// Throws ArgumentError, naming the condition, unless `holds` is true for all elements.
-void require(std::string_view kind, std::string_view condition, const Variable& holds);
+/// Returns the distance of 1 to the next number.
+double epsilon(DType dtype);
+/// Returns the probabilities, limited to [epsilon, 1 - epsilon].
+Variable clamp_probs(const Variable& probs);
+/// Throws ArgumentError, naming the condition and the values of its first false element, unless
+/// `holds` is true for all elements.
+void require(std::string_view kind, std::string_view condition, const Variable& holds,
+             std::initializer_list<Variable> values);
+/// Throws ArgumentError unless either the probabilities or the logits are set.
+void require_one(std::string_view kind, const Odds& odds);
 /// Returns the log density f(value), and -inf where `outside` is true. For these elements f gets
 /// `point`, a value in the support, so that the gradients of the parameters are 0 and not NaN.
 template <typename F>
@@ -29,10 +40,7 @@ Variable has_fraction(const Variable& value);
 Variable checked_probability(const Variable& probability);
 /// Returns uniform numbers in (0, 1), so that log(u) and log(-log(u)) are finite.
 Variable open_uniform(const Shape& shape, const Variable& of, RandomGenerator& generator);
-/// Draws from Gamma(shape, 1), differentiably with respect to the shape.
-Variable rsample_gamma(const Variable& shape, RandomGenerator& generator);
-/// Returns the probability of values up to x >= 0 of Gamma(concentration, 1): the regularised lower
-/// incomplete gamma function.
-Variable gamma_cdf(const Variable& concentration, const Variable& x);
+/// Returns vectors [..., 2] of the elements of a and of b.
+Variable pair_of(const Variable& a, const Variable& b);
 
 }  // namespace tapegrad::distributions

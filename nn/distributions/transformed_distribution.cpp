@@ -1,0 +1,105 @@
+#include "nn/distributions/transformed_distribution.h"
+
+#include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
+#include "ops/arithmetic.h"
+#include "ops/index.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/statistics.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad::distributions {
+namespace {
+
+/// Returns the sum over the last n dimensions.
+Variable sum_last(const Variable& x, int n) {
+  Dims dims;
+  for (int i = 1; i <= n; ++i) dims.push_back(-i);
+  return n == 0 ? x : sum(x, dims);
+}
+
+}  // namespace
+
+Variable TransformedDistribution::log_prob_at(const Variable& value) const {
+  const Variable x = transform_.inv(value);
+  return base_->log_prob(x) - sum_last(transform_.log_abs_det_jacobian(x, value), event_rank());
+}
+Variable TransformedDistribution::entropy() const {
+  fail<ArgumentError>(kind(), ": no formula for entropy()");
+}
+Variable TransformedDistribution::mean() const {
+  fail<ArgumentError>(kind(), ": no formula for mean()");
+}
+Variable TransformedDistribution::variance() const {
+  fail<ArgumentError>(kind(), ": no formula for variance()");
+}
+Variable TransformedDistribution::cdf_at(const Variable& value) const {
+  const Variable below = base_->cdf(transform_.inv(value));
+  return where(transform_.sign() > 0, below, 1.0 - below);
+}
+Variable TransformedDistribution::icdf_at(const Variable& probability) const {
+  const Variable at = where(transform_.sign() > 0, probability, 1.0 - probability);
+  return transform_(base_->icdf(at));
+}
+Variable TransformedDistribution::draw_differentiably(const Shape& sample_shape,
+                                                      RandomGenerator& generator) const {
+  return transform_(base_->rsample(sample_shape, generator));
+}
+Variable TransformedDistribution::draw(const Shape& sample_shape,
+                                       RandomGenerator& generator) const {
+  return transform_(base_->sample(sample_shape, generator));
+}
+
+void Independent::check(Where where) const {
+  const ErrorLine line(where);
+  if (ndims_ < 0 || ndims_ > base_->batch_shape().rank())
+    fail<ArgumentError>(kind(), ": ", ndims_, " dimensions of a batch of ", base_->batch_shape());
+}
+Variable Independent::log_prob_at(const Variable& value) const {
+  return sum_last(base_->log_prob(value), ndims_);
+}
+Variable Independent::entropy() const { return sum_last(base_->entropy(), ndims_); }
+Variable Independent::draw_differentiably(const Shape& sample_shape,
+                                          RandomGenerator& generator) const {
+  return base_->rsample(sample_shape, generator);
+}
+Variable Independent::draw(const Shape& sample_shape, RandomGenerator& generator) const {
+  return base_->sample(sample_shape, generator);
+}
+
+Variable MixtureSameFamily::weights() const {
+  Variable probs = mixture_.probs;
+  for (int i = 0; i < event_rank(); ++i) probs = unsqueeze(probs, -1);
+  return probs;
+}
+Variable MixtureSameFamily::log_prob_at(const Variable& value) const {
+  return logsumexp(components_->log_prob(spread(value)) + log_softmax(mixture_.logits, -1), -1);
+}
+Variable MixtureSameFamily::entropy() const {
+  fail<ArgumentError>(kind(), ": no formula for entropy()");
+}
+Variable MixtureSameFamily::mean() const {
+  return sum(weights() * components_->mean(), -1 - event_rank());
+}
+Variable MixtureSameFamily::variance() const {
+  const Variable within = sum(weights() * components_->variance(), -1 - event_rank());
+  const Variable distance = components_->mean() - spread(mean());
+  return within + sum(weights() * square(distance), -1 - event_rank());
+}
+Variable MixtureSameFamily::cdf_at(const Variable& value) const {
+  return sum(components_->cdf(spread(value)) * mixture_.probs, -1);
+}
+Variable MixtureSameFamily::draw(const Shape& sample_shape, RandomGenerator& generator) const {
+  const Variable values = components_->sample(sample_shape, generator);
+  Variable chosen = unsqueeze(mixture_.sample(sample_shape, generator), -1);
+  Shape shape = values.shape();
+  const int along = shape.rank() - 1 - event_rank();
+  if (along < 0) fail<ShapeError>(kind(), ": components of shape ", shape, " have no batch");
+  shape[along] = 1;
+  for (int i = 0; i < event_rank(); ++i) chosen = unsqueeze(chosen, -1);
+  return squeeze(gather(values, along, expand(chosen, shape).contiguous()), along);
+}
+
+}  // namespace tapegrad::distributions

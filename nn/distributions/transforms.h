@@ -1,0 +1,99 @@
+// Differentiable elementwise maps of the values of a TransformedDistribution.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include "nn/distributions/distribution.h"
+
+namespace tapegrad::distributions {
+
+/// A differentiable elementwise map from one interval to another.
+class Transform {
+ public:
+  virtual ~Transform() = default;
+  virtual Variable operator()(const Variable& x) const = 0;
+  virtual Variable inv(const Variable& y) const = 0;
+  /// Returns log |dy / dx| of each element.
+  virtual Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const = 0;
+  /// Returns 1 if y increases with x, or -1 if y decreases.
+  virtual Variable sign() const;
+};
+
+/// Computes y = exp(x).
+struct ExpTransform final : Transform {
+  Variable operator()(const Variable& x) const override;
+  Variable inv(const Variable& y) const override;
+  Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
+};
+/// Computes y = loc + scale x, for a scale of either sign.
+struct AffineTransform final : Transform {
+  Parameter loc, scale;
+  AffineTransform(const Parameter& loc, const Parameter& scale);
+  Variable operator()(const Variable& x) const override;
+  Variable inv(const Variable& y) const override;
+  Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
+  Variable sign() const override;
+};
+/// Computes y = 1 / (1 + exp(-x)).
+struct SigmoidTransform final : Transform {
+  Variable operator()(const Variable& x) const override;
+  Variable inv(const Variable& y) const override;
+  Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
+};
+/// Computes y = tanh(x).
+struct TanhTransform final : Transform {
+  Variable operator()(const Variable& x) const override;
+  Variable inv(const Variable& y) const override;
+  Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
+};
+/// Computes y = log(1 + exp(x)).
+struct SoftplusTransform final : Transform {
+  Variable operator()(const Variable& x) const override;
+  Variable inv(const Variable& y) const override;
+  Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
+};
+/// Computes y = x^exponent, for x > 0.
+struct PowerTransform final : Transform {
+  Parameter exponent;
+  explicit PowerTransform(const Parameter& exponent);
+  Variable operator()(const Variable& x) const override;
+  Variable inv(const Variable& y) const override;
+  Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
+  Variable sign() const override;
+};
+
+/// Transforms in the order in which they are applied.
+class Transforms {
+ public:
+  /// Any Transform by value.
+  struct Any {
+    template <std::derived_from<Transform> T>
+    Any(const T& value) : transform(std::make_shared<T>(value)) {}
+    std::shared_ptr<const Transform> transform;
+  };
+  Transforms(std::initializer_list<Any> list) : list_(list) {}
+  Transforms(const std::vector<Any>& list) : list_(list) {}
+  template <std::derived_from<Transform> T>
+  Transforms(const T& transform) : list_{Any(transform)} {}
+  const std::vector<Any>& list() const { return list_; }
+
+ private:
+  std::vector<Any> list_;
+};
+/// Applies transforms one after another, as one transform.
+class ComposeTransform final : public Transform {
+ public:
+  explicit ComposeTransform(const Transforms& parts) : parts_(parts) {}
+  Variable operator()(const Variable& x) const override;
+  Variable inv(const Variable& y) const override;
+  Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
+  Variable sign() const override;
+
+ private:
+  Transforms parts_;
+};
+
+}  // namespace tapegrad::distributions
