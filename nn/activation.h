@@ -2,7 +2,7 @@
 // Lambda. The formulas are in ops/activation.h.
 #pragma once
 
-#include "nn/function.h"
+#include "nn/function_layer.h"
 #include "ops/activation.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"

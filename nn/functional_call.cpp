@@ -7,10 +7,6 @@
 
 namespace tapegrad {
 
-void detail::fail_vmap(const Shape& x, const Shape& y) {
-  fail<ShapeError>("vmap: dimension 0 of the arguments must be equal and not 0: ", x, " and ", y);
-}
-
 Variable detail::stack_all(const std::vector<Variable>& parts) {
   if (parts.empty()) fail<ArgumentError>("per_sample_gradients: no examples");
   return stack(parts);

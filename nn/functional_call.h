@@ -19,12 +19,6 @@ namespace tapegrad {
 
 using VariableMap = std::map<std::string, Variable>;
 
-/// Calls f for each index of dimension 0 of the arguments, without that dimension, and stacks the
-/// results. Runs f once for each index, so it saves code, not time. Throws ShapeError if the sizes
-/// differ or are 0.
-template <typename F, typename... Xs>
-Variable vmap(F f, const Variable& x, const Xs&... xs);
-
 namespace nn {
 
 /// Returns handles to the parameters, by name.
@@ -78,22 +72,8 @@ VariableMap per_sample_gradients(M& model, Loss&& loss, const Variable& x, const
 }  // namespace nn
 
 namespace detail {
-[[noreturn]] void fail_vmap(const Shape& x, const Shape& y);
 Variable stack_all(const std::vector<Variable>& parts);
 }  // namespace detail
-
-template <typename F, typename... Xs>
-Variable vmap(F f, const Variable& x, const Xs&... xs) {
-  if (x.rank() == 0 || x.size(0) == 0) detail::fail_vmap(x.shape(), x.shape());
-  [[maybe_unused]] const auto check = [&](const Variable& y) {
-    if (y.rank() == 0 || y.size(0) != x.size(0)) detail::fail_vmap(x.shape(), y.shape());
-  };
-  (check(xs), ...);
-  std::vector<Variable> results;
-  for (int64_t i = 0; i < x.size(0); ++i)
-    results.push_back(f(select(x, 0, i), select(xs, 0, i)...));
-  return detail::stack_all(results);
-}
 
 template <typename M, typename Loss>
 VariableMap nn::per_sample_gradients(M& model, Loss&& loss, const Variable& x,

@@ -2,7 +2,7 @@
 // ops/resample.h and ops/conv.h.
 #pragma once
 
-#include "nn/function.h"
+#include "nn/function_layer.h"
 #include "ops/conv.h"
 #include "ops/distance.h"
 #include "ops/image.h"

@@ -5,7 +5,7 @@
 //   loss(anchor, positive, negative).backward();
 #pragma once
 
-#include "nn/function.h"
+#include "nn/function_layer.h"
 #include "ops/ctc_loss.h"
 #include "ops/loss.h"
 

@@ -552,7 +552,7 @@ requires(!std::is_lvalue_reference_v<M>) M operator|(M&& model, Device device) {
   return std::move(model);
 }
 
-/// The functions of ops/ under PyTorch's name, nn::functional::relu. ops/names.h has more.
+/// The functions of ops/ under PyTorch's name, nn::functional::relu. ops/aliases.h has more.
 namespace functional {
 using namespace ::tapegrad;
 }

@@ -1,5 +1,5 @@
 // Functions that are composed of other ops and have no row in the catalog. Their gradients are
-// those of the ops. Alternative names of ops are in ops/names.h.
+// those of the ops. Alternative names of ops are in ops/aliases.h.
 #pragma once
 
 #include <optional>

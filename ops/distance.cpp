@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/base/error.h"
 #include "core/base/internal/shape_mismatch.h"
 #include "core/tape/internal/autocast_operand.h"

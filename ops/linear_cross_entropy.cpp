@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/autocast.h"
 #include "core/tape/internal/call_line.h"

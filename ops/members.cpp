@@ -1,6 +1,7 @@
 // Members of Variable (core/tape/variable_ops.h): sorting, shapes and indexing.
 #include "core/tape/internal/call_line.h"
 #include "core/tape/view.h"
+#include "ops/aliases.h"
 #include "ops/arrange.h"
 #include "ops/binary.h"
 #include "ops/composed.h"
@@ -10,7 +11,6 @@
 #include "ops/extremes.h"
 #include "ops/index.h"
 #include "ops/internal/operands.h"
-#include "ops/names.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/scan.h"

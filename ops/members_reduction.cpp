@@ -1,10 +1,10 @@
 // Members of Variable (core/tape/reduction_ops.h): reductions.
 #include "core/tape/internal/call_line.h"
+#include "ops/aliases.h"
 #include "ops/binary.h"
 #include "ops/composed.h"
 #include "ops/distance.h"
 #include "ops/extremes.h"
-#include "ops/names.h"
 #include "ops/reduce.h"
 #include "ops/sort.h"
 #include "ops/statistics.h"

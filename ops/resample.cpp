@@ -5,7 +5,7 @@
 #include <cmath>
 #include <new>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/activation.h"

@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "core/tape/internal/call_line.h"
+#include "ops/aliases.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/linalg.h"
 #include "ops/matmul.h"
-#include "ops/names.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 

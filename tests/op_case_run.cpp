@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/base/generator.h"
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"

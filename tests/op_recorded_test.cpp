@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/base/generator.h"
 #include "tests/op_case_run.h"
 #include "train/graphed_step.h"

@@ -78,7 +78,7 @@ Declarations read_declarations(const fs::path& root) {
   if (!fs::exists(root / "ops")) return found;
   std::vector<fs::path> headers{root / "core/tape/view.h"};
   for (const auto& entry : fs::directory_iterator(root / "ops"))
-    if (entry.path().extension() == ".h" && entry.path().filename() != "names.h")
+    if (entry.path().extension() == ".h" && entry.path().filename() != "aliases.h")
       headers.push_back(entry.path());
   std::sort(headers.begin(), headers.end());
   for (const fs::path& header : headers) read_header(header, found);

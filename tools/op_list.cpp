@@ -116,7 +116,7 @@ page. A test fails if the page is out of date.
 Arguments without a type are inputs: `?` marks an optional input, `*` a list. Arguments with a type
 are attributes; those with a default are optional. Names, arguments and defaults are PyTorch's. The
 header beside the source describes the shapes and errors of an op. Below each signature are the C++
-declarations, without their last argument `Where where`, the source location. `ops/names.h` has other
+declarations, without their last argument `Where where`, the source location. `ops/aliases.h` has other
 names of ops.
 
 - **dtypes** lists the dtypes with which the op runs on the CPU and on a GPU, as found by running it,

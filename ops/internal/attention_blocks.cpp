@@ -1,6 +1,6 @@
 #include "ops/internal/attention_blocks.h"
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
 #include "ops/view.h"

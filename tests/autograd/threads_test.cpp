@@ -7,7 +7,7 @@
 
 #include "core/autograd/anomaly.h"
 #include "core/autograd/checkpoint.h"
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/base/generator.h"
 #include "core/tape/recording.h"
 #include "nn/activation.h"

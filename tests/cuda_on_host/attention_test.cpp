@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/base/allocator.h"
 #include "core/dispatch/dispatch_log.h"
 #include "core/tape/view.h"

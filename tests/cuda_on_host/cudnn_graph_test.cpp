@@ -6,7 +6,7 @@
 #include "backends/cuda/cudnn/attention.h"
 #include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/cudnn/graph.h"
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/base/allocator.h"
 #include "core/cuda.h"
 #include "core/tape/variable.h"

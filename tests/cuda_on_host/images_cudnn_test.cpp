@@ -6,7 +6,7 @@
 
 #include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/layout/packed.h"
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/tape/recording.h"
 #include "core/tape/variable.h"
 #include "ops/activation.h"

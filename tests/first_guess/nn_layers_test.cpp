@@ -13,6 +13,7 @@
 #include "nn/conv.h"
 #include "nn/distributions/distributions.h"
 #include "nn/embedding.h"
+#include "nn/function_transforms.h"
 #include "nn/functional_call.h"
 #include "nn/image.h"
 #include "nn/linear.h"

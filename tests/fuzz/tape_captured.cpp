@@ -13,6 +13,7 @@
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
+#include "nn/function_transforms.h"
 #include "nn/functional_call.h"
 #include "nn/linear.h"
 #include "ops/activation.h"

@@ -3,7 +3,7 @@
 
 #include "core/autograd/anomaly.h"
 #include "core/autograd/checkpoint.h"
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/autograd/gradcheck.h"
 #include "core/autograd/sparse_gradient.h"
 #include "core/base/allocator.h"

@@ -68,7 +68,7 @@ TEST(HostileKit, T77_EveryPublicNameHasARow) {
                                         "context.h",
                                         "sparse_gradient.h",
                                         "recorded_call.h",
-                                        "names.h",
+                                        "aliases.h",
                                         "conv_positional.h",
                                         "variable_ops.h",
                                         "reduction_ops.h",

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <thread>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"
 #include "data/item_loader.h"

@@ -3,15 +3,15 @@
 #include <sstream>
 
 #include "nn/conv.h"
-#include "nn/func.h"
+#include "nn/function_transforms.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"
+#include "ops/aliases.h"
 #include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/linear.h"
 #include "ops/loss.h"
-#include "ops/names.h"
 #include "ops/reduce.h"
 #include "optim/optimizers.h"
 #include "tests/hostile/kit.h"

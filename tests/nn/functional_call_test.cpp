@@ -1,4 +1,5 @@
 #include "nn/functional_call.h"
+#include "nn/function_transforms.h"
 
 #include <gtest/gtest.h>
 

@@ -7,10 +7,10 @@
 #include <numbers>
 
 #include "core/base/error.h"
+#include "ops/aliases.h"
 #include "ops/binary.h"
 #include "ops/composed.h"
 #include "ops/create.h"
-#include "ops/names.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

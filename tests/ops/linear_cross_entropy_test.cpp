@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/autograd/gradcheck.h"
 #include "core/base/allocator.h"
 #include "core/base/error.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/base/error.h"
 #include "core/base/generator.h"
 #include "ops/arithmetic.h"

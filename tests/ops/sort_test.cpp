@@ -8,10 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "ops/aliases.h"
 #include "ops/binary.h"
 #include "ops/composed.h"
 #include "ops/create.h"
-#include "ops/names.h"
 #include "ops/scan.h"
 #include "ops/view.h"
 

@@ -11,7 +11,7 @@
 #include "ops/binary.h"
 #include "ops/composed.h"
 #include "ops/create.h"
-#include "ops/numeric.h"
+#include "ops/elementwise_composed.h"
 #include "ops/reduce.h"
 
 namespace tapegrad {

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "core/autograd/gradcheck.h"
+#include "ops/aliases.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/composed.h"
 #include "ops/create.h"
-#include "ops/names.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

@@ -9,7 +9,7 @@
 #include "nn/activation.h"
 #include "nn/conv.h"
 #include "nn/embedding.h"
-#include "nn/function.h"
+#include "nn/function_layer.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"

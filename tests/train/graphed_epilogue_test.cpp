@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/conv.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/complex.h"

@@ -6,7 +6,8 @@
 //   auto per_sample = vmap(func::grad(loss), {None, 0, 0});      // loss(weights, x, target)
 //   VariableMap g = per_sample(nn::parameter_map(model), xs, targets);
 //
-// The functions of core/autograd/functional.h take the function and its argument at once.
+// The functions of core/autograd/derivatives.h take the function and its argument at once, and so
+// does vmap(f, x, y).
 #pragma once
 
 #include <array>
@@ -15,10 +16,11 @@
 #include <tuple>
 #include <utility>
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "core/tape/recording.h"
 #include "nn/functional_call.h"
 #include "ops/subscript.h"
+#include "ops/view.h"
 
 namespace tapegrad {
 
@@ -37,6 +39,26 @@ struct VmapOptions {
   InDim in_dims[8] = {};
   int out_dim = 0;
 };
+
+namespace detail {
+[[noreturn]] void fail_vmap(const Shape& x, const Shape& y);
+}  // namespace detail
+
+/// Calls f for each index of dimension 0 of the arguments, without that dimension, and stacks the
+/// results. Runs f once for each index, so it saves code, not time. Throws ShapeError if the sizes
+/// differ or are 0.
+template <typename F, typename... Xs>
+Variable vmap(F f, const Variable& x, const Xs&... xs) {
+  if (x.rank() == 0 || x.size(0) == 0) detail::fail_vmap(x.shape(), x.shape());
+  [[maybe_unused]] const auto check = [&](const Variable& y) {
+    if (y.rank() == 0 || y.size(0) != x.size(0)) detail::fail_vmap(x.shape(), y.shape());
+  };
+  (check(xs), ...);
+  std::vector<Variable> results;
+  for (int64_t i = 0; i < x.size(0); ++i)
+    results.push_back(f(select(x, 0, i), select(xs, 0, i)...));
+  return detail::stack_all(results);
+}
 
 namespace func {
 

@@ -1,4 +1,4 @@
-#include "ops/numeric.h"
+#include "ops/elementwise_composed.h"
 
 #include <cmath>
 #include <numbers>
@@ -237,7 +237,7 @@ Variable isin(const Variable& x, const Variable& values, bool invert, Where wher
   return invert ? logical_not(found) : found;
 }
 
-void catalog_numeric(Catalog& catalog) {
+void catalog_elementwise_composed(Catalog& catalog) {
   using A = const Arguments&;
   const OpTraits flat{.max_order = 0};
   const auto call = []<Variable (*op)(const Operand&, const Operand&)>() {

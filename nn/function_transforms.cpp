@@ -1,11 +1,20 @@
-#include "nn/func.h"
+#include "nn/function_transforms.h"
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/tape/recording.h"
 #include "ops/create.h"
 #include "ops/rearrange.h"
 #include "ops/view.h"
+
+namespace tapegrad {
+
+void detail::fail_vmap(const Shape& x, const Shape& y) {
+  fail<ShapeError>("vmap: dimension 0 of the arguments must be equal and not 0: ", x, " and ", y);
+}
+
+}  // namespace tapegrad
 
 namespace tapegrad::func::detail {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 
 #include "core/autograd/internal/seeded_gradients.h"
 #include "core/dispatch/kernels.h"

@@ -2,7 +2,7 @@
 // headers of the ops describe the functions.
 #pragma once
 
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/arrange.h"
@@ -12,13 +12,13 @@
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/distance.h"
+#include "ops/elementwise_composed.h"
 #include "ops/index.h"
 #include "ops/linalg.h"
 #include "ops/linalg_composed.h"
 #include "ops/margin_loss.h"
 #include "ops/matmul.h"
 #include "ops/noise.h"
-#include "ops/numeric.h"
 #include "ops/products.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

@@ -1,6 +1,6 @@
 // vjp, jvp, jacobian, hessian and hvp, compared with closed forms and with values of
 // torch.autograd.functional of PyTorch 1.13 in float64.
-#include "core/autograd/functional.h"
+#include "core/autograd/derivatives.h"
 
 #include <cmath>
 
