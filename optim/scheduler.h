@@ -396,7 +396,7 @@ struct SWALROptions {
   Choice<AnnealStrategy> anneal_strategy = AnnealStrategy::kCos;
 };
 /// Moves the rate to swa_lr within anneal_epochs steps and keeps it there: the schedule of
-/// stochastic weight averaging (train/swa_utils.h).
+/// stochastic weight averaging (optim/swa_utils.h).
 class SWALR final : public Scheduler {
  public:
   SWALR(const OptimizerHere& optimizer, SWALROptions options);

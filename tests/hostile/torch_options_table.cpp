@@ -14,12 +14,12 @@
 #include "ops/loss.h"
 #include "ops/reduce.h"
 #include "optim/optimizers.h"
+#include "optim/swa_utils.h"
 #include "tests/hostile/kit.h"
 #include "tests/temp_dir.h"
 #include "train/callback.h"
 #include "train/fit.h"
 #include "train/libtorch/libtorch_names.h"
-#include "train/swa_utils.h"
 #include "train/tensorboard.h"
 
 namespace tapegrad::testing {

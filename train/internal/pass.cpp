@@ -49,22 +49,6 @@ BatchResult run_batch(nn::Module& model, const LossFn& loss, const BatchFn& batc
   return {std::move(value), std::move(output), batch.target};
 }
 
-Modes modes_of(nn::Module& model) {
-  struct Keeper final : nn::MemberVisitor {
-    void on_module(const std::string&, nn::Module& module) override {
-      modes.emplace_back(&module, module.is_training());
-    }
-    Modes modes;
-  } keeper;
-  model.visit(keeper);
-  return keeper.modes;
-}
-
-// train() sets the mode of all submodules, whose own entries follow.
-void restore(const Modes& modes) {
-  for (const auto& [module, training] : modes) module->train(training);
-}
-
 PassSums::PassSums(bool accuracy, const LossFn& loss, std::vector<Metric*> metrics)
     : counts_(accuracy), takes_logits_(loss.takes_logits()), metrics_(std::move(metrics)) {
   reset();

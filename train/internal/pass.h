@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/loader.h"
+#include "nn/internal/module_modes.h"
 #include "nn/module.h"
 #include "train/evaluate.h"
 
@@ -22,11 +23,6 @@ void require_batch_fn(const char* caller, const Loader& data, const BatchFn& bat
 /// has one element.
 BatchResult run_batch(nn::Module& model, const LossFn& loss, const BatchFn& batch_fn,
                       const Example& batch, void* item);
-
-/// The modes of a model's modules, outer modules first.
-using Modes = std::vector<std::pair<nn::Module*, bool>>;
-Modes modes_of(nn::Module& model);
-void restore(const Modes& modes);
 
 /// Running means of loss and accuracy, and metrics, over one pass.
 class PassSums {

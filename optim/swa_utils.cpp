@@ -1,9 +1,10 @@
-#include "train/swa_utils.h"
+#include "optim/swa_utils.h"
 
+#include "core/base/error.h"
 #include "core/tape/recording.h"
+#include "nn/internal/module_modes.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "train/internal/pass.h"
 
 namespace tapegrad::optim::swa_utils {
 

@@ -13,13 +13,13 @@
 //   Variable y = swa_model(x);
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "core/tape/recording.h"
-#include "data/loader.h"
 #include "nn/module.h"
 #include "nn/norm.h"
 #include "ops/create.h"
@@ -66,8 +66,14 @@ class NewStatistics {
   std::unique_ptr<State> state_;
 };
 
-inline const Variable& input_of(const Variable& batch) { return batch; }
-inline const Variable& input_of(const Example& batch) { return batch.data; }
+/// Returns a batch that is a Variable, or the data of an Example.
+template <typename Batch>
+const Variable& input_of(const Batch& batch) {
+  if constexpr (std::convertible_to<const Batch&, const Variable&>)
+    return batch;
+  else
+    return batch.data;
+}
 }  // namespace detail
 
 /// A copy of a model whose parameters are averages. The state_dict() has PyTorch's names

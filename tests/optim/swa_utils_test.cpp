@@ -1,9 +1,10 @@
 // Averaged models and schedules, compared with values that PyTorch 2.15 printed (CPU).
-#include "train/swa_utils.h"
+#include "optim/swa_utils.h"
 
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "data/dataset.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"
