@@ -38,8 +38,8 @@ const std::map<std::string, Names> kAllowed = {
 /// may include all of them.
 const std::vector<std::string> kWings = {"base", "dispatch", "tape", "autograd", "inspect"};
 
-/// Number of units of the tape that include each other: node, variable, view, op, backward ...
-constexpr size_t kTapeUnits = 8;
+/// Number of units of the tape that include each other: node, variable, grad, view, op, backward ...
+constexpr size_t kTapeUnits = 9;
 
 /// The permitted includes of a higher folder; docs/architecture.md gives the reasons.
 const std::set<std::pair<std::string, std::string>> kUpward = {

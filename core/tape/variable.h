@@ -597,4 +597,4 @@ auto get(R&& result) {
 }
 }  // namespace std
 
-#include "core/tape/variable_impl.h"
+#include "core/tape/grad.h"
