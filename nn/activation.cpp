@@ -2,7 +2,7 @@
 
 #include "core/base/internal/classic_text.h"
 #include "nn/weighted.h"
-#include "ops/composed.h"
+#include "ops/activation_composed.h"
 #include "ops/create.h"
 
 namespace tapegrad::nn {

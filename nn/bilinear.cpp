@@ -4,8 +4,8 @@
 
 #include "core/base/internal/classic_text.h"
 #include "nn/weighted.h"
-#include "ops/composed.h"
 #include "ops/create.h"
+#include "ops/products.h"
 
 namespace tapegrad::nn {
 

@@ -9,8 +9,10 @@
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/create.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/pointwise_kernels.h"
+#include "ops/random.h"
 #include "ops/rearrange.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -232,6 +234,16 @@ Variable glu(const Variable& x, int dim, Where where) {
   if (x.shape()[dim] != 2 * half)
     fail<ShapeError>("glu: an odd size along dim ", dim, ": ", x.shape());
   return apply(Glu{dim}, where, x);
+}
+
+Variable rrelu(const Variable& x, double lower, double upper, bool training,
+               RandomGenerator& generator, Where where) {
+  if (!(lower <= upper))
+    fail<ArgumentError>("rrelu: lower ", lower, " is not at most upper ", upper);
+  const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
+  const Variable slope = training ? lower + (upper - lower) * rand(x.shape(), like, generator)
+                                  : full({}, (lower + upper) / 2, like);
+  return tapegrad::where(x >= 0, {x, where}, x * slope);
 }
 
 void catalog_activation_composed(Catalog& catalog) {

@@ -1,6 +1,7 @@
 // Activation functions composed of other ops. Floats only.
 #pragma once
 
+#include "core/base/generator.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad {
@@ -22,5 +23,11 @@ Variable softsign(const Variable& x, Where where = Where::current());    // x / 
 /// Returns a * sigmoid(b) for the two halves a and b of x along dim. Throws ShapeError if the size
 /// is odd.
 Variable glu(const Variable& x, int dim = -1, Where where = Where::current());
+
+/// Returns x for x >= 0, else x times a slope. In training the slope of each element is drawn from
+/// [lower, upper); otherwise it is the mean of both bounds.
+Variable rrelu(const Variable& x, double lower = 1.0 / 8, double upper = 1.0 / 3,
+               bool training = false, RandomGenerator& generator = default_generator(),
+               Where where = Where::current());
 
 }  // namespace tapegrad

@@ -6,13 +6,13 @@
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/arrange.h"
+#include "ops/arrange_composed.h"
 #include "ops/attention.h"
 #include "ops/binary.h"
-#include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/distance.h"
-#include "ops/elementwise_composed.h"
+#include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/linalg.h"
 #include "ops/linalg_composed.h"
@@ -27,9 +27,12 @@
 #include "ops/softmax.h"
 #include "ops/sort.h"
 #include "ops/special.h"
+#include "ops/special_composed.h"
 #include "ops/statistics.h"
+#include "ops/statistics_composed.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+#include "ops/windows.h"
 
 namespace tapegrad {
 
@@ -397,7 +400,8 @@ namespace special {
 using tapegrad::digamma, tapegrad::entr, tapegrad::erf, tapegrad::erfc, tapegrad::erfinv,
     tapegrad::exp2, tapegrad::expit, tapegrad::expm1, tapegrad::gammaln, tapegrad::log1p,
     tapegrad::log_softmax, tapegrad::logit, tapegrad::logsumexp, tapegrad::ndtr, tapegrad::ndtri,
-    tapegrad::psi, tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlogy;
+    tapegrad::psi, tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlog1py,
+    tapegrad::xlogy;
 inline Variable multigammaln(const Variable& x, int64_t p, Where where = Where::current()) {
   return mvlgamma(x, p, where);
 }

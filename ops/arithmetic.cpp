@@ -221,6 +221,15 @@ CloseOptions close_options(const Arguments& a) {
 }  // namespace
 
 Variable xlogy(Operand a, Operand b) { return run_float<Xlogy>(a, b); }
+Variable xlog1py(const Operand& x, const Operand& y) {
+  const CallLine line(x.where);
+  const auto [a, b] = Pair("xlog1py", x, y, float_dtype("xlog1py", x, y));
+  // Elsewhere a product with 0 is 0, and its derivative in x is log1p(y).
+  const Variable infinite = logical_or(le(b, -1.0), eq(b, INFINITY)),
+                 zero = logical_and(eq(a, 0), infinite);
+  return where(zero, 0, a * log1p(where(zero, 0, b)));
+}
+
 Variable logaddexp(Operand a, Operand b) { return run<LogAddExp>(a, b); }
 Variable hypot(Operand a, Operand b) { return run_float<Hypot>(a, b); }
 Variable remainder(Operand a, Operand b) { return run<Remainder>(a, b); }
@@ -294,6 +303,8 @@ void catalog_arithmetic(Catalog& catalog) {
     return [](A a) { return op(a[0], a[1]); };
   };
   catalog.add("xlogy(input, other)", "input log(other), and 0 for 0", call.operator()<xlogy>());
+  catalog.add("xlog1py(input, other)", "input log(1 + other), and 0 for 0",
+              call.operator()<xlog1py>());
   catalog.add("logaddexp(input, other)", "log(exp(input) + exp(other))",
               call.operator()<logaddexp>());
   catalog.add("hypot(input, other)", "sqrt(input^2 + other^2)", call.operator()<hypot>());

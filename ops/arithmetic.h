@@ -8,6 +8,8 @@ namespace tapegrad {
 
 /// Returns a * log(b), and 0 where a = 0 unless b is NaN. Integers give the default float dtype.
 Variable xlogy(Operand a, Operand b);
+/// Returns x * log1p(y), and 0 where x = 0 unless y is NaN.
+Variable xlog1py(const Operand& x, const Operand& y);
 /// Returns log(exp(a) + exp(b)) without overflow. Floats only.
 Variable logaddexp(Operand a, Operand b);
 /// Returns sqrt(a^2 + b^2) without overflow. The gradient at (0, 0) is 0. Integers give the default

@@ -129,7 +129,7 @@ void catalog_activation(Catalog& catalog);
 void catalog_activation_composed(Catalog& catalog);
 void catalog_binary(Catalog& catalog);
 void catalog_arithmetic(Catalog& catalog);
-void catalog_elementwise_composed(Catalog& catalog);
+void catalog_elementwise(Catalog& catalog);
 void catalog_special(Catalog& catalog);
 void catalog_forms(Catalog& catalog);
 void catalog_statistics(Catalog& catalog);

@@ -6,7 +6,7 @@
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/elementwise_composed.h"
+#include "ops/elementwise.h"
 #include "ops/internal/complex_kernels.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/unbroadcast.h"

@@ -7,11 +7,14 @@
 #include "core/autograd/derivatives.h"
 #include "core/base/error.h"
 #include "core/base/internal/shape_mismatch.h"
+#include "core/base/internal/step_constant.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/index.h"
 #include "ops/internal/cdist_kernels.h"
 #include "ops/internal/operands.h"
 #include "ops/reduce.h"
@@ -180,6 +183,28 @@ Variable normalize(const Variable& x, double p, int dim, double eps, Where where
     return normalize(x.to(wide, where), p, dim, eps, where).to(x.dtype(), where);
   const Variable length = clamp(norm(x, p, {dim}, /*keepdim=*/true, where), {.min = eps}, where);
   return div({x, where}, {length, where});
+}
+
+Variable pdist(const Variable& x, double p, Where where) {
+  if (x.rank() != 2) fail<ShapeError>("pdist: a matrix of rows, not ", x.shape());
+  const int64_t n = x.size(0);
+  if (p == 1 || p == 2 || p == std::numeric_limits<double>::infinity()) {  // cdist has kernels
+    std::vector<int64_t> pairs;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t k = i + 1; k < n; ++k) pairs.push_back(i * n + k);
+    const Variable all = reshape(cdist(x, x, p, where), {n * n}, where);
+    return index_select(all, 0, tensor(pairs).to(x.device()), where);
+  }
+  std::vector<int64_t> first, second;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = i + 1; k < n; ++k) {
+      first.push_back(i);
+      second.push_back(k);
+    }
+  const auto rows = [&](const std::vector<int64_t>& indices) {
+    return index_select(x, 0, tensor(indices).to(x.device()), where);
+  };
+  return norm(rows(first) - rows(second), p, -1, false, where);
 }
 
 void catalog_distance(Catalog& catalog) {

@@ -15,6 +15,9 @@ Variable distance(const Variable& a, const Variable& b, double p = 2.0,
 /// accurate even where a and b are close.
 Variable cdist(const Variable& a, const Variable& b, double p = 2.0,
                Where where = Where::current());
+/// Returns the distances between the rows of x [n, d], one for each pair: [n (n - 1) / 2].
+Variable pdist(const Variable& x, double p = 2.0, Where where = Where::current());
+
 /// Returns the p-norm of a - b + eps along the last dimension.
 Variable pairwise_distance(const Variable& a, const Variable& b, double p = 2.0, double eps = 1e-6,
                            bool keepdim = false, Where where = Where::current());

@@ -4,17 +4,21 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
+#include "ops/diagonal.h"
+#include "ops/extremes.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/linalg_parts.h"
 #include "ops/linalg.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
+#include "ops/settings.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -234,6 +238,40 @@ Variable norm_by_name(const Arguments& a) {
 }
 
 }  // namespace
+
+Variable linalg::vecdot(const Variable& a, const Variable& b, int dim, Where where) {
+  return sum(mul({a, where}, {b, where}), dim, false, where);
+}
+Variable linalg::cond(const Variable& x, Where where) {
+  const Variable s = linalg::svdvals(x, where);
+  return amax(s, -1, false, where) / amin(s, -1, false, where);
+}
+Variable linalg::matrix_rank(const Variable& x, std::optional<double> rtol, Where where) {
+  const Variable s = linalg::svdvals(x.detach(), where);
+  if (s.size(-1) == 0) return sum(s.to(i64), -1, false, where);
+  const double share =
+      rtol.value_or(finfo(x.dtype()).eps * double(std::max(x.size(-1), x.size(-2))));
+  return sum((s > amax(s, -1, true, where) * share).to(i64), -1, false, where);
+}
+
+Variable cholesky_inverse(const Variable& factor, bool upper, Where where) {
+  if (factor.rank() < 2 || factor.size(-1) != factor.size(-2))
+    fail<ShapeError>("cholesky_inverse: square matrices, not ", factor.shape());
+  const Variable l = upper ? transpose(triu(factor), -2, -1, where) : tril(factor);
+  const Variable inverse = linalg::inv(l, where);
+  return matmul(transpose(inverse, -2, -1, where), inverse, where);
+}
+
+PcaLowrank pca_lowrank(const Variable& x, std::optional<int64_t> q, bool center, Where where) {
+  const CallLine line(where);
+  if (x.rank() != 2) fail<ShapeError>("pca_lowrank: a matrix wanted, not ", x.shape());
+  const int64_t most = std::min(x.size(0), x.size(1)),
+                wanted = q.value_or(std::min(most, int64_t(6)));
+  if (wanted < 0 || wanted > most)
+    fail<ArgumentError>("pca_lowrank: q is ", wanted, ", not from 0 to ", most);
+  const auto [u, s, vh] = linalg::svd(center ? x - mean(x, 0, /*keepdim=*/true) : x, false);
+  return {narrow(u, 1, 0, wanted), narrow(s, 0, 0, wanted), t(narrow(vh, 0, 0, wanted))};
+}
 
 void catalog_linalg_composed(Catalog& catalog) {
   using A = const Arguments&;

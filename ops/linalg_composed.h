@@ -2,6 +2,7 @@
 // errors and gradients of all linear algebra ops.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -38,6 +39,29 @@ Variable matrix_norm(const Variable& x, std::string_view ord = "fro", const Dims
 Variable matrix_norm(const Variable& x, double ord, const Dims& dims = {-2, -1},
                      bool keepdim = false, Where where = Where::current());
 
+Variable vecdot(const Variable& a, const Variable& b, int dim = -1, Where where = Where::current());
+/// Returns the ratio of the largest to the smallest singular value.
+Variable cond(const Variable& x, Where where = Where::current());
+/// Returns the number of singular values above rtol times the largest. rtol defaults to eps
+/// max(rows, columns).
+Variable matrix_rank(const Variable& x, std::optional<double> rtol = {},
+                     Where where = Where::current());
+
 }  // namespace linalg
+
+/// Returns the inverse of L L^T, or of U^T U if `upper`, for the factor returned by cholesky().
+Variable cholesky_inverse(const Variable& factor, bool upper = false,
+                          Where where = Where::current());
+
+struct PcaLowrank {
+  static constexpr int kParts = 3;
+  Variable u, s, v;
+  Variable operator[](int part) const { return detail::part_at(*this, part); }
+};
+/// Returns the first q principal components of the rows of x [n, d]: x, minus its mean if `center`,
+/// is about U diag(S) V^T, with V [d, q]. Computed by linalg::svd, without random numbers. q
+/// defaults to 6, or to the smaller size of x if that is less than 6.
+PcaLowrank pca_lowrank(const Variable& x, std::optional<int64_t> q = {}, bool center = true,
+                       Where where = Where::current());
 
 }  // namespace tapegrad

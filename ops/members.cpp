@@ -3,8 +3,8 @@
 #include "core/tape/view.h"
 #include "ops/aliases.h"
 #include "ops/arrange.h"
+#include "ops/arrange_composed.h"
 #include "ops/binary.h"
-#include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/distance.h"
@@ -17,6 +17,7 @@
 #include "ops/scatter.h"
 #include "ops/sort.h"
 #include "ops/statistics.h"
+#include "ops/statistics_composed.h"
 #include "ops/subscript.h"
 #include "ops/view.h"
 

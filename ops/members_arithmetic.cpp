@@ -5,7 +5,7 @@
 #include "ops/aliases.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
-#include "ops/elementwise_composed.h"
+#include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/linalg.h"
 #include "ops/linalg_composed.h"

@@ -2,7 +2,6 @@
 #include "core/tape/internal/call_line.h"
 #include "ops/aliases.h"
 #include "ops/binary.h"
-#include "ops/composed.h"
 #include "ops/distance.h"
 #include "ops/extremes.h"
 #include "ops/reduce.h"

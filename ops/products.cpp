@@ -195,6 +195,12 @@ Variable inner(const Variable& a, const Variable& b, Where where) {
   return tensordot(a, b, Dims{-1}, Dims{-1}, where);
 }
 
+Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight,
+                  const Variable& bias, Where where) {
+  Variable y = einsum("...i,oij,...j->...o", {x1, weight, x2}, where);
+  return bias.defined() ? add({y, where}, {bias, where}) : y;
+}
+
 void catalog_products(Catalog& catalog) {
   using A = const Arguments&;
   static constexpr auto options = [](A a) {

@@ -88,4 +88,8 @@ Variable mv(const Variable& a, const Variable& b, Where where = Where::current()
 /// rank 0.
 Variable inner(const Variable& a, const Variable& b, Where where = Where::current());
 
+/// Returns y[b, o] = x1[b, :] weight[o, :, :] x2[b, :] + bias[o].
+Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight,
+                  const Variable& bias = {}, Where where = Where::current());
+
 }  // namespace tapegrad

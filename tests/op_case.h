@@ -79,7 +79,7 @@ void unary_cases(OpCases& cases);
 void activation_cases(OpCases& cases);
 void binary_cases(OpCases& cases);
 void arithmetic_cases(OpCases& cases);
-void elementwise_composed_cases(OpCases& cases);
+void elementwise_cases(OpCases& cases);
 void forms_cases(OpCases& cases);
 void special_cases(OpCases& cases);
 void statistics_cases(OpCases& cases);

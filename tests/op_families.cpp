@@ -15,7 +15,7 @@ constexpr Family kFamilies[] = {
     {"activation", activation_cases},
     {"binary", binary_cases},
     {"arithmetic", arithmetic_cases},
-    {"elementwise_composed", elementwise_composed_cases},
+    {"elementwise", elementwise_cases},
     {"forms", forms_cases},
     {"special", special_cases},
     {"statistics", statistics_cases},

@@ -49,6 +49,23 @@ inline auto as_float(Variable x, Where where) -> Variable {
   return is_float(x.value(where).dtype()) ? std::move(x) : x.to(default_dtype(), where);
 }
 
+/// Both operands as Variables of their common dtype.
+struct Pair {
+  Variable a, b;
+
+  Pair(std::string_view op, const Operand& x, const Operand& y)
+      : Pair(op, x, y, common_dtype(op, x, y)) {}
+  Pair(std::string_view op, const Operand& x, const Operand& y, DType dtype)
+      : a(as_variable(op, x, dtype, device_of(x, y))),
+        b(as_variable(op, y, dtype, device_of(x, y))) {}
+};
+
+/// Returns the common dtype, or the default float dtype for integers.
+inline DType float_dtype(std::string_view op, const Operand& a, const Operand& b) {
+  const DType dtype = common_dtype(op, a, b);
+  return is_float(dtype) ? dtype : default_dtype();
+}
+
 /// Base of ops with one operand and one kernel.
 template <const kernels::Unary& kernel>
 struct UnaryOp {

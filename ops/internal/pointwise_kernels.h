@@ -38,7 +38,7 @@ extern Kernel<void(const Tensor& d, double bound, double scale, Tensor& y)> hube
 extern Kernel<void(const Tensor& dy, const Tensor& d, double bound, double scale, Tensor& dd)>
     huber_backward;
 
-// ops/elementwise_composed.h, ops/special.h, ops/binary.h
+// ops/elementwise.h, ops/special.h, ops/binary.h
 
 extern Unary exp2, frac;
 extern Unary logical_not, signbit;  // y is bool

@@ -1,7 +1,6 @@
 // Rows for windowed Fourier transforms, further distributions, and Rprop and ASGD.
 #include "nn/distributions/distributions.h"
 #include "ops/aliases.h"
-#include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"

@@ -8,7 +8,7 @@
 #include "nn/norm.h"
 #include "nn/sequential.h"
 #include "ops/aliases.h"
-#include "ops/composed.h"
+#include "ops/arrange_composed.h"
 #include "ops/create.h"
 #include "ops/linear.h"
 #include "ops/loss.h"

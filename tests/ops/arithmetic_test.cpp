@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/elementwise_composed.h"
+#include "ops/elementwise.h"
 #include "ops/reduce.h"
 
 namespace tapegrad {

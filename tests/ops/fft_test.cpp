@@ -9,12 +9,12 @@
 #include "core/base/error.h"
 #include "ops/aliases.h"
 #include "ops/binary.h"
-#include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+#include "ops/windows.h"
 
 namespace tapegrad {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "core/autograd/gradcheck.h"
 #include "ops/binary.h"
-#include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
+#include "ops/linalg_composed.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

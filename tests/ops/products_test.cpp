@@ -11,7 +11,6 @@
 #include "core/base/generator.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
-#include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/distance.h"

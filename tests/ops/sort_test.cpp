@@ -10,9 +10,9 @@
 #include "core/base/error.h"
 #include "ops/aliases.h"
 #include "ops/binary.h"
-#include "ops/composed.h"
 #include "ops/create.h"
 #include "ops/scan.h"
+#include "ops/statistics_composed.h"
 #include "ops/view.h"
 
 namespace tapegrad {

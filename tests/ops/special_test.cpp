@@ -8,11 +8,12 @@
 
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
-#include "ops/composed.h"
 #include "ops/create.h"
-#include "ops/elementwise_composed.h"
+#include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "ops/special_composed.h"
 
 namespace tapegrad {
 namespace {

@@ -9,7 +9,7 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/elementwise_composed.h"
+#include "ops/elementwise.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"

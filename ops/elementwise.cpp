@@ -1,4 +1,4 @@
-#include "ops/elementwise_composed.h"
+#include "ops/elementwise.h"
 
 #include <cmath>
 #include <numbers>
@@ -97,22 +97,6 @@ struct Logit : UnaryOp<kernels::logit> {
   }
 };
 
-/// Both operands as variables of their common dtype.
-struct Pair {
-  Variable a, b;
-
-  Pair(std::string_view op, const Operand& x, const Operand& y)
-      : Pair(op, x, y, common_dtype(op, x, y)) {}
-  Pair(std::string_view op, const Operand& x, const Operand& y, DType dtype)
-      : a(as_variable(op, x, dtype, device_of(x, y))),
-        b(as_variable(op, y, dtype, device_of(x, y))) {}
-};
-
-DType float_dtype(std::string_view op, const Operand& a, const Operand& b) {
-  const DType dtype = common_dtype(op, a, b);
-  return is_float(dtype) ? dtype : default_dtype();
-}
-
 /// Returns the extreme, less NaN where the other operand is a number.
 Variable without_nan(std::string_view op, const Operand& x, const Operand& y,
                      Variable (*extreme)(Operand, Operand)) {
@@ -182,15 +166,6 @@ Variable lcm(const Operand& x, const Operand& y) {
   return abs(a * floor_divide(b, where(eq(divisor, 0), 1, divisor)));
 }
 
-Variable xlog1py(const Operand& x, const Operand& y) {
-  const CallLine line(x.where);
-  const auto [a, b] = Pair("xlog1py", x, y, float_dtype("xlog1py", x, y));
-  // Elsewhere a product with 0 is 0, and its derivative in x is log1p(y).
-  const Variable infinite = logical_or(le(b, -1.0), isposinf(b)),
-                 zero = logical_and(eq(a, 0), infinite);
-  return where(zero, 0, a * log1p(where(zero, 0, b)));
-}
-
 Variable exp2(const Variable& x, Where where) { return of_float<Exp2>(x, where); }
 Variable deg2rad(const Variable& x, Where where) {
   const CallLine line(where);
@@ -237,7 +212,7 @@ Variable isin(const Variable& x, const Variable& values, bool invert, Where wher
   return invert ? logical_not(found) : found;
 }
 
-void catalog_elementwise_composed(Catalog& catalog) {
+void catalog_elementwise(Catalog& catalog) {
   using A = const Arguments&;
   const OpTraits flat{.max_order = 0};
   const auto call = []<Variable (*op)(const Operand&, const Operand&)>() {
@@ -260,8 +235,6 @@ void catalog_elementwise_composed(Catalog& catalog) {
       "heaviside(input, values)", "0, values or 1 by the sign of input",
       [](A a) { return heaviside(a[0], a[1]); }, flat);
   catalog.add("lcm(input, other)", "the least common multiple", call.operator()<lcm>(), flat);
-  catalog.add("xlog1py(input, other)", "input log(1 + other), and 0 for 0",
-              call.operator()<xlog1py>());
   catalog.add("exp2(input)", "2^x", unary.operator()<exp2>());
   catalog.add("deg2rad(input)", "x pi / 180", unary.operator()<deg2rad>());
   catalog.add("rad2deg(input)", "x 180 / pi", unary.operator()<rad2deg>());

@@ -1,6 +1,6 @@
-// Elementwise functions composed of other ops. The rules of ops/binary.h for operands, broadcasting
-// and dtypes apply; functions whose result is not an integer convert integers to the default float
-// dtype.
+// Further elementwise functions: signs, powers of 2, limits, infinities. The rules of ops/binary.h
+// for operands, broadcasting and dtypes apply; functions whose result is not an integer convert
+// integers to the default float dtype.
 #pragma once
 
 #include "ops/binary.h"
@@ -28,8 +28,6 @@ Variable logaddexp2(const Operand& a, const Operand& b);
 Variable heaviside(const Variable& x, const Operand& values);
 /// Returns the least common multiple of integers; never negative. lcm(0, x) = 0.
 Variable lcm(const Operand& a, const Operand& b);
-/// Returns x * log1p(y), and 0 where x = 0 unless y is NaN.
-Variable xlog1py(const Operand& x, const Operand& y);
 
 Variable exp2(const Variable& x, Where where = Where::current());     // 2^x
 Variable deg2rad(const Variable& x, Where where = Where::current());  // x * pi / 180

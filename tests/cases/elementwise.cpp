@@ -6,7 +6,7 @@
 
 namespace tapegrad::testing {
 
-void elementwise_composed_cases(OpCases& cases) {
+void elementwise_cases(OpCases& cases) {
   constexpr Fill kNormal = Fill::kNormal, kPositive = Fill::kPositive, kUnit = Fill::kUnit;
   const std::vector<DType> floats{f64, f32, bf16, f16};
   const auto two = [&](const char* op, Fill a, Fill b, double (*f)(double, double),
