@@ -7,7 +7,6 @@
 #include "core/autograd/derivatives.h"
 #include "core/base/generator.h"
 #include "core/tape/autocast.h"
-#include "core/tape/recording.h"
 #include "core/tape/view.h"
 
 namespace tapegrad::testing {

@@ -6,6 +6,7 @@
 #include "core/base/internal/classic_text.h"
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"
+#include "nn/internal/module_modes.h"
 #include "nn/loss.h"
 #include "ops/rearrange.h"
 #include "train/internal/pass.h"

@@ -12,6 +12,7 @@
 #include "core/tape/autocast.h"
 #include "dist/data_parallel.h"
 #include "dist/sharded_optimizer.h"
+#include "nn/internal/module_modes.h"
 #include "ops/binary.h"
 #include "optim/clip.h"
 #include "train/graphed_step.h"

@@ -6,7 +6,6 @@
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
 #include "nn/distributions/internal/distribution_parts.h"
-#include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/arrange.h"
 #include "ops/arrange_composed.h"

@@ -6,9 +6,7 @@
 #include <thread>
 
 #include "core/tape/op.h"
-#include "core/tape/recording.h"
 #include "nn/linear.h"
-#include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/binary.h"
 #include "ops/create.h"
@@ -16,7 +14,6 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
-#include "ops/view.h"
 #include "tests/core/support.h"
 
 namespace tapegrad::testing {

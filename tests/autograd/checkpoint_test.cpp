@@ -8,7 +8,6 @@
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
-#include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/matmul.h"

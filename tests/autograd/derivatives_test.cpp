@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/tape/recording.h"
-#include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"

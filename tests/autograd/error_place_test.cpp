@@ -1,5 +1,4 @@
 // Errors contain the drawn sizes, the user's line and the part of the model.
-#include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"

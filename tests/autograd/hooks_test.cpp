@@ -8,7 +8,6 @@
 #include "nn/recurrent.h"
 #include "nn/sequential.h"
 #include "ops/binary.h"
-#include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"

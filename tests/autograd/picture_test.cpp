@@ -10,7 +10,6 @@
 #include "core/autograd/checkpoint.h"
 #include "core/inspect/internal/tape_graph.h"
 #include "core/inspect/internal/tape_layout.h"
-#include "core/tape/recording.h"
 #include "nn/conv.h"
 #include "nn/linear.h"
 #include "ops/activation.h"

@@ -1,12 +1,9 @@
 // grad() runs only the rules on paths to the requested inputs.
 #include "core/dispatch/dispatch_log.h"
-#include "core/tape/recording.h"
-#include "nn/linear.h"
 #include "ops/binary.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
-#include "ops/view.h"
 #include "tests/core/support.h"
 
 namespace tapegrad::testing {

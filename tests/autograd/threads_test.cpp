@@ -14,14 +14,11 @@
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"
-#include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/matmul.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
-#include "ops/view.h"
 #include "tests/core/support.h"
 
 namespace tapegrad::testing {

@@ -5,7 +5,6 @@
 #include <random>
 #include <sstream>
 
-#include "core/base/allocator.h"
 #include "core/base/device.h"
 #include "core/base/tensor.h"
 #include "tests/core/support.h"

@@ -12,7 +12,6 @@
 #include "nn/linear.h"
 #include "nn/sequential.h"
 #include "ops/binary.h"
-#include "ops/loss.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

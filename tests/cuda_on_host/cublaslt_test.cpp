@@ -3,9 +3,7 @@
 
 #include <cmath>
 
-#include "core/tape/recording.h"
 #include "core/tape/variable.h"
-#include "core/tape/view.h"
 #include "cublaslt_calls.h"
 #include "nn/activation.h"
 #include "nn/linear.h"

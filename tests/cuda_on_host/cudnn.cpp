@@ -3,7 +3,6 @@
 // suitable ones, and for some problems the first suitable one reports when called that it is not
 // supported. Kernels of even height are not supported at all.
 #include <cstring>
-#include <span>
 
 #include "backends/cuda/runtime/library.h"
 #include "cudnn_calls.h"

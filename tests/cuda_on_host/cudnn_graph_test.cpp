@@ -3,8 +3,6 @@
 
 #include <cmath>
 
-#include "backends/cuda/cudnn/attention.h"
-#include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/cudnn/graph.h"
 #include "core/autograd/derivatives.h"
 #include "core/base/allocator.h"

@@ -6,7 +6,6 @@
 
 #include <cstring>
 #include <map>
-#include <memory>
 
 #include "backends/cuda/runtime/library.h"
 #include "factors.h"

@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "core/base/error.h"
-#include "core/cuda.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"

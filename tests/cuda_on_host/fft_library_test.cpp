@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 
-#include "core/cuda.h"
 #include "core/dispatch/dispatch_log.h"
 #include "library_calls.h"
 #include "ops/binary.h"

@@ -5,8 +5,6 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "core/base/allocator.h"
 #include "core/base/error.h"
 #include "core/base/generator.h"

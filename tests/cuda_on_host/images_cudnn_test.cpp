@@ -9,7 +9,6 @@
 #include "core/autograd/derivatives.h"
 #include "core/tape/recording.h"
 #include "core/tape/variable.h"
-#include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/create.h"

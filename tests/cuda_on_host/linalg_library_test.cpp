@@ -6,9 +6,7 @@
 #include <functional>
 
 #include "core/base/error.h"
-#include "core/cuda.h"
 #include "core/dispatch/dispatch_log.h"
-#include "core/dispatch/implementations.h"
 #include "library_calls.h"
 #include "ops/binary.h"
 #include "ops/create.h"

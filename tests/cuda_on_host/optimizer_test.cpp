@@ -10,7 +10,6 @@
 #include "core/autograd/sparse_gradient.h"
 #include "core/base/error.h"
 #include "core/dispatch/dispatch_log.h"
-#include "core/tape/recording.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"

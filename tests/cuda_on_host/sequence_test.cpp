@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/cuda.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/ctc_loss.h"

@@ -4,7 +4,6 @@
 #include "dist/tensor_parallel.h"
 #include "nn/linear.h"
 #include "nn/sequential.h"
-#include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

@@ -2,7 +2,6 @@
 // data and loops. Each expectation is one guess; see nn_layers_test.cpp.
 #include <gtest/gtest.h>
 
-#include "core/autograd/checkpoint.h"
 #include "core/tape/recording.h"
 #include "data/loader.h"
 #include "data/split.h"

@@ -16,7 +16,6 @@
 #include "core/base/allocator.h"
 #include "core/base/error.h"
 #include "core/base/generator.h"
-#include "core/tape/recording.h"
 #include "tests/fuzz/call.h"
 #include "tests/fuzz/fuzz.h"
 

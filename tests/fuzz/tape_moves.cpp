@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/autograd/sparse_gradient.h"
 #include "core/base/error.h"
 #include "core/tape/recording.h"
-#include "core/tape/view.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/index.h"

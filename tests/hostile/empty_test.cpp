@@ -3,12 +3,10 @@
 // catalog.
 #include <set>
 
-#include "core/tape/recording.h"
 #include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/unary.h"
-#include "ops/view.h"
 #include "tests/core/support.h"
 #include "tests/op_families.h"
 #include "tests/operand.h"

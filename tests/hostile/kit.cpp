@@ -11,7 +11,6 @@
 
 #include "core/base/allocator.h"
 #include "core/tape/recording.h"
-#include "core/tape/view.h"
 #include "ops/create.h"
 #include "ops/unary.h"
 #include "ops/view.h"

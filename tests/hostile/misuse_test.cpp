@@ -10,8 +10,6 @@
 #include <thread>
 
 #include "core/autograd/derivatives.h"
-#include "core/tape/autocast.h"
-#include "core/tape/recording.h"
 #include "data/item_loader.h"
 #include "data/loader.h"
 #include "io/safetensors.h"

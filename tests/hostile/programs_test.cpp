@@ -16,7 +16,6 @@
 #include "nn/sequential.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/index.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/rearrange.h"

@@ -5,7 +5,6 @@
 #include "nn/linear.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"

@@ -11,7 +11,6 @@
 
 #include "core/base/error.h"
 #include "ops/create.h"
-#include "ops/index.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"

@@ -9,7 +9,6 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"
-#include "ops/unary.h"
 #include "optim/optimizers.h"
 
 namespace tapegrad::nn {

@@ -10,7 +10,6 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/random.h"
-#include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 

@@ -1,7 +1,6 @@
 // Convolutions, normalisations, losses.
 #include <cmath>
 
-#include "core/tape/recording.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"

@@ -5,7 +5,6 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/fft.h"
-#include "ops/index.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "tests/onnx_conformance/value.h"

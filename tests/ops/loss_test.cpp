@@ -7,7 +7,6 @@
 
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
-#include "core/tape/recording.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"

@@ -8,8 +8,6 @@
 #include <functional>
 
 #include "core/base/generator.h"
-#include "core/tape/recording.h"
-#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/linear.h"

@@ -9,7 +9,6 @@
 
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
-#include "core/tape/recording.h"
 #include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"

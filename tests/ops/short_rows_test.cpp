@@ -5,9 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/autograd/gradcheck.h"
-#include "core/tape/recording.h"
-#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <functional>
 
-#include "core/tape/recording.h"
 #include "ops/create.h"
 #include "optim/adam_variants.h"
 

@@ -4,7 +4,6 @@
 
 #include <map>
 
-#include "core/base/error.h"
 #include "ops/create.h"
 #include "optim/combined_schedulers.h"
 #include "optim/optimizers.h"

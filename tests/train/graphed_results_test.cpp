@@ -6,7 +6,6 @@
 #include "ops/arithmetic.h"
 #include "ops/conv.h"
 #include "ops/create.h"
-#include "ops/index.h"
 #include "ops/random.h"
 #include "ops/unary.h"
 #include "ops/view.h"

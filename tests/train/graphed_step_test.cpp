@@ -11,7 +11,6 @@
 #include "nn/activation.h"
 #include "nn/conv.h"
 #include "nn/image.h"
-#include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"
 #include "ops/arithmetic.h"

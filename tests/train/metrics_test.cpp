@@ -13,7 +13,6 @@
 #include "nn/loss.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/diagonal.h"
 #include "ops/loss.h"
 #include "ops/random.h"
 #include "ops/unary.h"

@@ -11,9 +11,7 @@
 #include <sstream>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include "ops/arrange.h"
 #include "ops/binary.h"
 #include "ops/internal/sketch_signs.h"
 #include "ops/random.h"

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "data/loader.h"
-#include "nn/internal/module_modes.h"
 #include "nn/module.h"
 #include "train/evaluate.h"
 
