@@ -34,8 +34,8 @@ class ElementStream {
   std::array<uint32_t, 4> words_{};
 };
 
-/// log(k!) for a whole number k: a table below 10, Stirling's series (error below 1e-11) from
-/// there.
+/// Returns log(k!) for a whole number k: a table below 10, Stirling's series (error below 1e-11)
+/// from there.
 TG_HD inline double log_factorial(double k) {
   constexpr double kTable[] = {0.0,
                                0.0,

@@ -81,8 +81,8 @@ struct RandomMath<double> {
   }
 };
 
-/// log(u) for normal positive u, within 1 ulp: u = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)),
-/// s = f / (2 + f), and log(1 + f) = 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + s^2 P(s^2)).
+/// Returns log(u) for normal positive u, within 1 ulp: u = 2^k (1 + f) with 1 + f in [sqrt(1/2),
+/// sqrt(2)), s = f / (2 + f), and log(1 + f) = 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + s^2 P(s^2)).
 template <typename R>
 TG_HD inline R random_log(R u) {
   using M = RandomMath<R>;
@@ -102,8 +102,8 @@ struct CosSin {
   R cos, sin;
 };
 
-/// cos and sin of 2 pi u for u in [0, 1), within 2 ulp. The quadrant is exact, and so is the
-/// remaining angle in [-pi/4, pi/4].
+/// Returns cos and sin of 2 pi u for u in [0, 1), within 2 ulp. The quadrant is exact, and so is
+/// the remaining angle in [-pi/4, pi/4].
 template <typename R>
 TG_HD inline CosSin<R> random_turn(R u) {
   using M = RandomMath<R>;

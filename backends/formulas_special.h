@@ -95,7 +95,7 @@ TG_HD inline double log_gamma(double x) {
 #endif
 }
 
-/// x - n for the nearest integer n; exact.
+/// Returns x - n for the nearest integer n; exact.
 TG_HD inline double beside_whole(double x) { return x - std::nearbyint(x); }
 
 TG_HD inline double sinc(double x) {
@@ -125,8 +125,8 @@ TG_HD inline double erfinv(double x) {
   return std::copysign(y, x);
 }
 
-/// psi(x) / (x - root) on [1, 2] as a Chebyshev fit in 2 x - 3. The root is the sum of two numbers,
-/// so that psi is accurate near it.
+/// Returns psi(x) / (x - root) on [1, 2] as a Chebyshev fit in 2 x - 3. The root is the sum of two
+/// numbers, so that psi is accurate near it.
 TG_HD inline double digamma_near_root(double x) {
   constexpr double kRootHigh = 1.4616321449683622, kRootLow = 9.549995429965697e-17;
   constexpr double kFit[] = {
@@ -168,7 +168,7 @@ TG_HD inline double digamma(double x) {
   return sum + (std::log(x) - 0.5 / x - z * polynomial(kTail, z));
 }
 
-/// q^-s for integer s > 1.
+/// Returns q^-s for integer s > 1.
 TG_HD inline double inverse_power(double q, double s) {
   if (s > 8) return std::pow(q, -s);
   double power = q * q;
@@ -196,7 +196,7 @@ TG_HD inline double zeta(double s, double q) {
   return power == 0 ? head : head + sum;
 }
 
-/// zeta for any q. For q < 0: the sum over all integers k minus the sum over k < 0.
+/// Returns zeta for any q. For q < 0: the sum over all integers k minus the sum over k < 0.
 TG_HD inline double zeta_everywhere(double s, double q) {
   if (!(q <= 0.5)) return zeta(s, q);
   const double r = beside_whole(q), sign = std::fmod(s, 2.0) == 0 ? 1.0 : -1.0;
@@ -220,7 +220,7 @@ TG_HD inline double gamma_slope(double a, double z) {
   return -z * sum;
 }
 
-/// log(1 + u) - u, without cancellation for small u.
+/// Returns log(1 + u) - u, without cancellation for small u.
 TG_HD inline double log1p_minus(double u) {
   if (std::fabs(u) > 0.3) return std::log1p(u) - u;
   double power = -u * u, sum = 0;
@@ -231,7 +231,7 @@ TG_HD inline double log1p_minus(double u) {
   return sum;
 }
 
-/// x^a e^-x / gamma(a + 1). From a = 10 on by Stirling's series, since x^a overflows.
+/// Returns x^a e^-x / gamma(a + 1). From a = 10 on by Stirling's series, since x^a overflows.
 TG_HD inline double gamma_prefix(double a, double x) {
   if (a < 10) return std::exp(a * std::log(x) - x - log_gamma(a + 1));
   constexpr double kTail[] = {1 / 12.0, -1 / 360.0, 1 / 1260.0, -1 / 1680.0, 1 / 1188.0};
@@ -239,9 +239,9 @@ TG_HD inline double gamma_prefix(double a, double x) {
   return std::exp(a * log1p_minus((x - a) / a) - correction) / std::sqrt(2 * kPi * a);
 }
 
-/// P(a, x), the regularised lower incomplete gamma function: by its series for small x, else by
-/// 1 - Q(a, x) and the continued fraction of Q (modified Lentz algorithm). Both converge within a
-/// few sqrt(a) terms near x = a.
+/// Returns P(a, x), the regularised lower incomplete gamma function: by its series for small x,
+/// else by 1 - Q(a, x) and the continued fraction of Q (modified Lentz algorithm). Both converge
+/// within a few sqrt(a) terms near x = a.
 TG_HD inline double gamma_cdf(double a, double x) {
   constexpr double kInf = std::numeric_limits<double>::infinity(), kTiny = 1e-300;
   if (!(a > 0) || !(x >= 0) || a == kInf) return std::numeric_limits<double>::quiet_NaN();

@@ -17,8 +17,8 @@
 
 namespace tapegrad::formulas {
 
-/// x, or 0 instead of a subnormal number. A mean of gradients that are now 0 would stay subnormal,
-/// with which some processors take 15 times as long for a step.
+/// Returns x, or 0 instead of a subnormal number. A mean of gradients that are now 0 would stay
+/// subnormal, with which some processors take 15 times as long for a step.
 template <typename C>
 TG_HD C normal_or_zero(C x) {
   return Functions<C>::normal_or_zero(x);

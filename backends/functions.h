@@ -37,7 +37,7 @@ struct Functions {
     return {size, tail < V(sizeof(V) == sizeof(float) ? 0x1p-126 : 0x1p-1022) ? V(0) : tail,
             V(0.39894228040143267794) * std::exp(V(-0.5) * (size * size))};
   }
-  /// 1 / (1 + exp(-x)), using the exponential that does not overflow.
+  /// Returns 1 / (1 + exp(-x)), using the exponential that does not overflow.
   TG_HD static V sigmoid(V x) {
     const V e = std::exp(-std::abs(x));
     return (x < V(0) ? e : V(1)) / (V(1) + e);
@@ -45,11 +45,11 @@ struct Functions {
   TG_HD static V sqrt(V x) { return std::sqrt(x); }
   TG_HD static V abs(V x) { return x < V(0) || x == V(0) ? V(0) - x : x; }
   TG_HD static V negative(V x) { return -x; }
-  /// x, or 0 instead of a subnormal number, with which some processors are slow.
+  /// Returns x, or 0 instead of a subnormal number, with which some processors are slow.
   TG_HD static V normal_or_zero(V x) {
     return std::abs(x) < std::numeric_limits<V>::min() ? V(0) : x;
   }
-  /// |size| with the sign of `sign`.
+  /// Returns |size| with the sign of `sign`.
   TG_HD static V copysign(V size, V sign) { return std::copysign(size, sign); }
   TG_HD static V floor(V x) { return std::floor(x); }
   TG_HD static V ceil(V x) { return std::ceil(x); }

@@ -108,8 +108,8 @@ struct Elu {
   }
 };
 
-/// x within [-limit, limit], beyond which a derivative is constant: the terms of its rule stay
-/// finite.
+/// Returns x within [-limit, limit], beyond which a derivative is constant: the terms of its rule
+/// stay finite.
 Variable within(const Variable& x, double limit) { return clamp(x, {.min = -limit, .max = limit}); }
 constexpr double kGeluLimit = 30, kSigmoidLimit = 800;
 

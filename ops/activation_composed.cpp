@@ -55,7 +55,7 @@ struct Threshold {
   }
 };
 
-/// dx = 0 where |x| <= lambd, else dy; linear in dy.
+/// Op that computes dx = 0 where |x| <= lambd, else dy; linear in dy.
 struct ShrinkBackward {
   static constexpr std::string_view kName = "shrink_backward";
   double lambd;

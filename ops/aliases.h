@@ -268,7 +268,7 @@ namespace cuda {
 inline bool is_available() { return tapegrad::is_available(gpu); }
 }  // namespace cuda
 
-// Of gradients.
+// Gradients:
 /// Returns the gradient of f at x, for a function with one output element; Flux's gradient(f, x).
 template <std::invocable<const Variable&> F>
 Variable gradient(F f, const Variable& x) {

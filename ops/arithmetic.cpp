@@ -164,7 +164,7 @@ struct Lerp {
   }
 };
 
-/// y = x + value * (a * b), or x + value * (a / b).
+/// Op that computes y = x + value * (a * b), or x + value * (a / b).
 template <const auto& kernel, Literal name>
 struct AddScaled {
   static constexpr std::string_view kName = name.text;
@@ -201,7 +201,7 @@ bool are_floats_of_one_type(const Variable& x, const Variable& a, const Variable
   return is_float(x.dtype()) && a.dtype() == x.dtype() && b.dtype() == x.dtype();
 }
 
-/// value * x; returns x for value 1.
+/// Returns value * x; x itself for value 1.
 Variable scaled(Variable x, const Number& value, Where where) {
   return value.kind() == i64 && value.to<int64_t>() == 1
              ? std::move(x)

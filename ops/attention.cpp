@@ -24,7 +24,7 @@ using namespace detail;
 
 namespace {
 
-/// [l, s], bool: whether query i may see key j.
+/// Returns a mask [l, s] (bool): whether query i may see key j.
 Variable causal_mask(int64_t l, int64_t s, Device device) {
   const TensorOptions options{.device = device};
   return unsqueeze(arange(l, options), 1) >= arange(s, options);

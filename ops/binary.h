@@ -154,9 +154,9 @@ extern Binary add, sub, mul, div, pow, maximum, minimum, atan2, fmod;
 extern Binary eq, ne, lt, le, gt, ge;
 // a, b and y are bool.
 extern Binary logical_and, logical_or;
-/// dx = dy where a > b, dy / 2 where a = b, dy where either is NaN, else 0.
+/// Computes dx = dy where a > b, dy / 2 where a = b, dy where either is NaN, else 0.
 extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& dx)> larger_gradient;
-/// y = a where condition (bool) is true, else b.
+/// Computes y = a where condition (bool) is true, else b.
 extern Kernel<void(const Tensor& a, const Tensor& b, const Tensor& condition, Tensor& y)> where;
 
 }  // namespace kernels

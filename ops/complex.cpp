@@ -43,7 +43,7 @@ Variable joined(const Variable& re, const Variable& im) {
   return stack({expand(re, shape), expand(im, shape)}, -1);
 }
 
-/// a b, or a times the conjugate of b.
+/// Op that computes a b, or a times the conjugate of b.
 struct ComplexMul {
   static constexpr std::string_view kName = "complex_mul";
   bool conjugate;
@@ -69,7 +69,7 @@ struct ComplexMul {
   }
 
  private:
-  /// x, or a copy whose pairs are aligned elements of twice the size.
+  /// Returns x, or a copy whose pairs are aligned elements of twice the size.
   static Tensor pairs(const Tensor& x) {
     const StridedLayout& layout = x.layout();
     // Only memory of the caller can be aligned to less than a pair.

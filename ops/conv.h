@@ -135,7 +135,7 @@ namespace kernels {
 
 // Tensors are contiguous. An empty bias means none; an empty dx, dw or db is not computed.
 
-/// y = epilogue(conv(x, weight) + bias). Does not write epilogue.at.
+/// Computes y = epilogue(conv(x, weight) + bias). Does not write epilogue.at.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y)>
     conv2d;

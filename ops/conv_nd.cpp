@@ -41,7 +41,7 @@ Variable slices_of_windows(int64_t windows, int64_t kernel, int64_t stride, int6
   return Variable(step_constant([&] { return tensor(index, {.device = device}).value(); }));
 }
 
-/// [o, i, kd, kh, kw] as the weight for an image whose channels include the slices.
+/// Returns [o, i, kd, kh, kw] as the weight for an image whose channels include the slices.
 Variable flat_weight(const Variable& weight) {
   const Shape& w = weight.shape();
   return reshape(weight, {w[0], w[1] * w[2], w[3], w[4]});

@@ -45,7 +45,7 @@ struct SignBit {
   }
 };
 
-/// |a| with the sign of b; the gradient at a = 0 is 0.
+/// Op that computes |a| with the sign of b; the gradient at a = 0 is 0.
 struct Copysign : BinaryOp<kernels::copysign> {
   static constexpr std::string_view kName = "copysign";
   static constexpr bool kTakesWideNumber = false;

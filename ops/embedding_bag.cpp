@@ -57,7 +57,7 @@ Variable factor_gradient(const Bags& bags, const Variable& dy, const Variable& w
 Variable spread(const Bags& bags, int64_t rows, const Variable& dy, const Variable& factors);
 Variable add_up(const Bags& bags, const Variable& weight, const Variable& factors);
 
-/// y[bag] = the sum of weight[id] * factor. Bilinear, and so is its adjoint.
+/// Op that computes y[bag] = the sum of weight[id] * factor. Bilinear, and so is its adjoint.
 struct BagSum {
   static constexpr std::string_view kName = tapegrad::kName;
   static constexpr size_t kRequired = 1;
@@ -85,7 +85,7 @@ struct BagSum {
   }
 };
 
-/// dweight[id] = the sum of dy[bag] * factor.
+/// Op that computes dweight[id] = the sum of dy[bag] * factor.
 struct BagSpread {
   static constexpr std::string_view kName = "embedding_bag_backward";
   static constexpr size_t kRequired = 1;

@@ -8,7 +8,7 @@
 namespace tapegrad::detail {
 namespace {
 
-/// y = zeros [size, d], then y[indices[i]] += rows[i].
+/// Computes y = zeros [size, d], then y[indices[i]] += rows[i].
 Tensor added_to_zeros(const Tensor& indices, const Tensor& rows, int64_t size) {
   Tensor y = Tensor::full({size, rows.shape()[1]}, 0, rows.dtype(), rows.device());
   if (rows.numel() > 0) kernels::index_add(rows, indices, 0, 1.0, y);

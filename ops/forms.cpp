@@ -24,7 +24,7 @@ using namespace detail;
 
 namespace {
 
-/// alpha * b, in the dtype of a if b is a number.
+/// Returns alpha * b, in the dtype of a if b is a number.
 Variable scaled(const Operand& a, const Operand& b, Number alpha) {
   if (b.variable != nullptr || a.variable == nullptr) return mul(b, alpha);
   return mul(full({}, b.number, {.device = a.variable->device()}), alpha);

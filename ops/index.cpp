@@ -45,7 +45,7 @@ Tensor check_vector(std::string_view op, const Shape& x, int& dim, const Tensor&
   return whole;
 }
 
-/// y = the entries of x along dim at the index.
+/// Op that computes y = the entries of x along dim at the index.
 struct IndexSelect {
   static constexpr std::string_view kName = "index_select";
   int dim;
@@ -66,7 +66,7 @@ struct IndexSelect {
   std::array<Variable, 2> backward(const Variable& dy) const;
 };
 
-/// y = x + alpha * source at the index; an empty x means zeros.
+/// Op that computes y = x + alpha * source at the index; an empty x means zeros.
 struct IndexAdd {
   static constexpr std::string_view kName = "index_add";
   static constexpr size_t kRequired = 0;
@@ -135,7 +135,7 @@ struct Gather {
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const;
 };
 
-/// y = x with source added at the index; an empty x means zeros.
+/// Op that computes y = x with source added at the index; an empty x means zeros.
 struct ScatterAdd {
   static constexpr std::string_view kName = "scatter_add";
   static constexpr size_t kRequired = 0;

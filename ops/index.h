@@ -77,7 +77,7 @@ extern Kernel<void(const Tensor& x, const Tensor& index, int dim, Tensor& y)> ga
 /// Adds source to y at the index. source is contiguous and has the shape of index; y has the same
 /// shape except along dim.
 extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Tensor& y)> scatter_add;
-/// y = value where mask is true, else x. y may alias x.
+/// Computes y = value where mask is true, else x. y may alias x.
 extern Kernel<void(const Tensor& x, const Tensor& mask, Number value, Tensor& y)> masked_fill;
 
 }  // namespace kernels

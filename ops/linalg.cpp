@@ -41,13 +41,13 @@ struct Factors {
     pivots = Tensor::empty({lu.shape()[0], lu.shape()[1]}, i32, x.device());
     kernels::lu_factor(lu, pivots, info);
   }
-  /// A^-1 b, or A^-T b if transposed.
+  /// Returns A^-1 b, or A^-T b if transposed.
   Tensor solve(const Tensor& b, bool transposed) const {
     Tensor x = by_columns(b);
     kernels::lu_solve(lu, pivots, transposed, x);
     return by_rows(x, b.shape());
   }
-  /// A^-T of matrices of this shape.
+  /// Returns A^-T of matrices of this shape.
   Variable inverse_transposed(const Shape& shape) const {
     const int64_t n = lu.shape()[1];
     const Variable identity = eye(n, n, {.dtype = lu.dtype(), .device = lu.device()});

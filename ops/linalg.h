@@ -103,7 +103,7 @@ namespace kernels {
 /// Factorizes a = P L U in place, for square a. pivots [batch, n] are counted from 1: row i was
 /// exchanged with row pivots[i]. info is the position of the first zero on U's diagonal.
 extern Kernel<void(Tensor& a, Tensor& pivots, Tensor& info)> lu_factor;
-/// b = A^-1 b in place, or A^-T b, given the LU factors.
+/// Computes b = A^-1 b in place, or A^-T b, given the LU factors.
 extern Kernel<void(const Tensor& lu, const Tensor& pivots, bool transposed, Tensor& b)> lu_solve;
 /// b = A^-1 b, or A^-T b, for a triangle of a.
 struct Triangle {

@@ -39,7 +39,7 @@ Variable diagonal_mask(int64_t n, Device device) {
   return eye(n, n, {.dtype = boolean, .device = device});
 }
 
-/// v_j - v_i, with 1 on the diagonal.
+/// Returns v_j - v_i, with 1 on the diagonal.
 Variable gaps(const Variable& v) {
   return where(diagonal_mask(v.size(-1), v.device()), 1.0, as_row(v) - as_column(v));
 }

@@ -22,7 +22,7 @@ Variable linear_gelu(const Variable& x, const Variable& weight, const Variable& 
 
 namespace kernels {
 
-/// y = epilogue(x weight^T + bias): [n, in], [out, in], [out] or empty -> [n, out].
+/// Computes y = epilogue(x weight^T + bias): [n, in], [out, in], [out] or empty -> [n, out].
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const Epilogue& epilogue, Tensor& y)>
     linear;

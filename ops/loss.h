@@ -23,10 +23,10 @@ inline Variable l1_loss(const Variable& x, const Variable& target, LossOptions o
                         Where where = Where::current()) {
   return l1_loss(x, target, options.reduction, where);
 }
-/// With d = |x - t|: d^2 / (2 beta) where d < beta, else d - beta / 2.
+/// Returns d^2 / (2 beta) where d = |x - target| < beta, else d - beta / 2.
 Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta = 1.0,
                         Reduction reduction = Reduction::kMean, Where where = Where::current());
-/// With d = |x - t|: d^2 / 2 where d < delta, else delta (d - delta / 2).
+/// Returns d^2 / 2 where d = |x - target| < delta, else delta (d - delta / 2).
 Variable huber_loss(const Variable& x, const Variable& target, double delta = 1.0,
                     Reduction reduction = Reduction::kMean, Where where = Where::current());
 
@@ -194,8 +194,8 @@ extern Kernel<void(const Tensor& x, const Tensor& target, const Tensor& weight,
                    const CrossEntropySpec&, const Tensor& statistics, const Tensor& dy,
                    const Tensor& scale, Tensor& dx)>
     cross_entropy_backward;
-/// y = the sum of the losses. If scale is given: y = their mean, and scale = 1 / the sum of the
-/// targets' weights.
+/// Computes y = the sum of the losses, or, if scale is given, y = their mean and scale = 1 / the
+/// sum of the targets' weights.
 extern Kernel<void(Tensor& y, const Tensor& losses, const Tensor& target, const Tensor& weight,
                    int64_t ignore_index, Tensor& scale)>
     cross_entropy_reduce;

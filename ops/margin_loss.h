@@ -36,8 +36,9 @@ Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Varia
 Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Variable& target,
                              MarginOptions options, Where where = Where::current());
 
-/// With c the cosine of x1 and x2 along the last dimension: 1 - c where target is 1, max(c -
-/// margin, 0) where target is -1, else 0. x1 and x2 are [n, d] and target [n], or [d] and [].
+/// Returns 1 - c where target is 1, max(c - margin, 0) where target is -1, else 0, where c is the
+/// cosine of the angle of x1 and x2 along the last dimension. x1 and x2 are [n, d] and target [n],
+/// or [d] and [].
 Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Variable& target,
                                double margin = 0.0, Reduction reduction = Reduction::kMean,
                                Where where = Where::current());

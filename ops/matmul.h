@@ -38,8 +38,8 @@ MatmulPrecision matmul_precision();
 
 namespace kernels {
 
-/// y = a b for every matrix of a batch: [..., m, k] x [..., k, n] -> [..., m, n]. The leading
-/// dimensions are equal (they may have stride 0).
+/// Computes y = a b for every matrix of a batch: [..., m, k] x [..., k, n] -> [..., m, n]. The
+/// leading dimensions are equal (they may have stride 0).
 extern Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)> matmul;
 
 }  // namespace kernels

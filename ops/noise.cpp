@@ -96,7 +96,7 @@ Variable mask(const Shape& shape, const Variable& like, double p, RandomGenerato
   return dropout(ones(shape, {.dtype = like.dtype(), .device = like.device()}), p, true, generator);
 }
 
-/// x's shape with size 1 for all dimensions after the channels.
+/// Returns x's shape with size 1 for all dimensions after the channels.
 Shape channels_of(const Variable& x, int channel_dim) {
   Shape shape = x.shape();
   for (int i = channel_dim + 1; i < shape.rank(); ++i) shape[i] = 1;

@@ -83,8 +83,8 @@ namespace kernels {
 
 // y, rate and weights are contiguous.
 
-/// y = -log(u) / lambd, where u in (0, 1] is made of random word i, or of words 2i and 2i + 1 for
-/// float64.
+/// Computes y = -log(u) / lambd, where u in (0, 1] is made of random word i, or of words 2i and 2i
+/// + 1 for float64.
 extern Kernel<void(Tensor& y, double lambd, RandomState state)> exponential;
 /// Each element i has its own random stream, selected by the upper half of the counter.
 extern Kernel<void(const Tensor& rate, RandomState state, Tensor& y)> poisson;

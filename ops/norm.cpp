@@ -32,7 +32,7 @@ using namespace detail;
 
 namespace {
 
-/// invstd = 1 / sqrt(var + eps)
+/// Computes invstd = 1 / sqrt(var + eps).
 void write_invstd(const Tensor& var, double eps, Tensor& invstd) {
   const Recording off(false);
   kernels::rsqrt((Variable(var) + eps).value(), invstd);

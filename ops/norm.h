@@ -44,8 +44,9 @@ namespace kernels {
 
 /// Computes the mean and the population variance of each channel of x [n, channels, size].
 extern Kernel<void(const Tensor& x, Tensor& mean, Tensor& var)> channel_moments;
-/// y = (x - mean) * (invstd * weight) + bias. x is [n, channels, size], and the other operands are
-/// [channels, 1]. The kernel is elementwise, so that a captured step can join it to other calls.
+/// Computes y = (x - mean) * (invstd * weight) + bias. x is [n, channels, size], and the other
+/// operands are [channels, 1]. The kernel is elementwise, so that a captured step can join it to
+/// other calls.
 extern Kernel<void(const Tensor& x, const Tensor& mean, const Tensor& invstd, const Tensor& weight,
                    const Tensor& bias, Tensor& y)>
     batch_norm;

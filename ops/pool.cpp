@@ -50,7 +50,7 @@ struct Maxima {
 Variable gather(const Variable& x, const Maxima& maxima);
 Variable scatter(const Variable& dy, const Maxima& maxima, const Shape& shape);
 
-/// y = the elements of x at the positions of the maxima.
+/// Op that computes y = the elements of x at the positions of the maxima.
 struct PoolGather {
   static constexpr std::string_view kName = "max_pool2d_gather";
   Maxima maxima;

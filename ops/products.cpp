@@ -53,7 +53,7 @@ void check_addend(std::string_view op, const Variable& input, const Shape& produ
     fail<ShapeError>(op, ": ", input.shape(), " does not broadcast to ", product);
 }
 
-/// beta input + alpha product, with the product's shape.
+/// Returns beta input + alpha product, with the product's shape.
 Variable plus(std::string_view op, const Variable& input, Variable product, AddOptions options,
               Where where) {
   check_addend(op, input, product.shape());

@@ -123,20 +123,21 @@ namespace kernels {
 
 // core/base/generator.h explains the words of a draw. y is contiguous; x and p have y's layout.
 
-/// y = min(low + u (high - low), the largest number below high), where u is made of random word i,
-/// or of words 2i and 2i + 1 for float64; y = low if low = high.
+/// Computes y = min(low + u (high - low), the largest number below high), where u is made of random
+/// word i, or of words 2i and 2i + 1 for float64; y = low if low = high.
 extern Kernel<void(Tensor& y, double low, double high, RandomState state)> uniform;
-/// y = mean + std z, where a pair of z is computed from the uniform numbers 2j and 2j + 1
+/// Computes y = mean + std z, where a pair of z is computed from the uniform numbers 2j and 2j + 1
 /// (backends/formulas_random.h).
 extern Kernel<void(Tensor& y, double mean, double std, RandomState state)> normal;
-/// y = low + the upper half of r * range, where r consists of words 2i (high) and 2i + 1 (low).
+/// Computes y = low + the upper half of r * range, where r consists of words 2i (high) and 2i + 1
+/// (low).
 extern Kernel<void(Tensor& y, int64_t low, uint64_t range, RandomState state)> random_integers;
-/// y = 1 where u < p, else 0. Throws ArgumentError for a p outside [0, 1].
+/// Computes y = 1 where u < p, else 0. Throws ArgumentError for a p outside [0, 1].
 extern Kernel<void(const Tensor& p, Tensor& y, RandomState state)> bernoulli;
-/// y = x / (1 - p) where random word i is at least p 2^32, else 0; 0 < p < 1.
+/// Computes y = x / (1 - p) where random word i is at least p 2^32, else 0; 0 < p < 1.
 extern Kernel<void(const Tensor& x, double p, RandomState state, Tensor& y)> dropout;
-/// y = residual + dropout of x, where the dropout is rounded to the dtype before the sum. residual
-/// is contiguous.
+/// Computes y = residual + dropout of x, where the dropout is rounded to the dtype before the sum.
+/// residual is contiguous.
 extern Kernel<void(const Tensor& x, const Tensor& residual, double p, RandomState state, Tensor& y)>
     dropout_add;
 /// y (int64) is the order that sorts random keys of elements 0 ... n - 1; equal keys keep their

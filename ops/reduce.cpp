@@ -87,9 +87,9 @@ struct Var {
   }
 };
 
-/// dx[i] = dy * the product of all elements except x[i], along dim. Computed without division, from
-/// products of halves on the way up and the remaining factors on the way down, so it is exact for
-/// any number of zeros and any derivative order.
+/// Computes dx[i] = dy * the product of all elements except x[i], along dim. Computed without
+/// division, from products of halves on the way up and the remaining factors on the way down, so it
+/// is exact for any number of zeros and any derivative order.
 Variable prod_gradient(const Variable& x, int dim, const Variable& dy) {
   struct Level {
     Variable low, high, rest;  // rest: the last element of an odd number

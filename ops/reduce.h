@@ -164,20 +164,20 @@ namespace kernels {
 
 // y is contiguous and has x's rank, with size 1 in reduced dimensions. x may be strided.
 
-/// y = sum of x / divisor. For integers and bool y is int64, and the sum is not divided.
+/// Computes y = sum of x / divisor. For integers and bool y is int64, and the sum is not divided.
 extern Kernel<void(const Tensor& x, double divisor, Tensor& y)> sum;
 /// For integers y is int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> prod;
-/// y = sum of (x - mean)^2 / divisor, or its square root.
+/// Computes y = sum of (x - mean)^2 / divisor, or its square root.
 extern Kernel<void(const Tensor& x, double divisor, bool root, Tensor& y)> var;
-/// y = (sum |x|^p)^(1/p) for finite p.
+/// Computes y = (sum |x|^p)^(1/p) for finite p.
 extern Kernel<void(const Tensor& x, double p, Tensor& y)> norm;
 
 // x is contiguous, [outer, n, inner]; values are [outer, inner].
 
 /// Computes the cumulative sum along n. For integers and bool y is int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> cumsum;
-/// values = log(sum(exp(x))) along n.
+/// Computes values = log(sum(exp(x))) along n.
 extern Kernel<void(const Tensor& x, Tensor& values)> logsumexp;
 
 }  // namespace kernels

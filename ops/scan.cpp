@@ -43,8 +43,8 @@ Variable shifted(const Variable& x, int dim, bool forward, double edge) {
                  : cat({narrow(x, dim, 1, n - 1), end}, dim);
 }
 
-/// y[i] = a[i] y[i + 1] + b[i] if reversed, else a[i] y[i - 1] + b[i]. The gradients of cumulative
-/// products are composed of this recurrence, and so is its own gradient.
+/// Op that computes y[i] = a[i] y[i + 1] + b[i] if reversed, else a[i] y[i - 1] + b[i]. The
+/// gradients of cumulative products are composed of this recurrence, and so is its own gradient.
 struct Recurrence {
   static constexpr std::string_view kName = "recurrence";
   int dim;

@@ -44,8 +44,8 @@ extern Kernel<void(const Tensor& x, Tensor& y)> cumprod;
 extern Kernel<void(const Tensor& x, Tensor& y)> logcumsumexp;
 /// Writes the index (int64) of the largest or smallest element so far.
 extern Kernel<void(const Tensor& x, bool largest, Tensor& indices)> running_extreme;
-/// y[i] = a[i] y[i + 1] + b[i] from the last element to the first if `reversed`, else y[i] = a[i]
-/// y[i - 1] + b[i]. The element of a at the start is not used.
+/// Computes y[i] = a[i] y[i + 1] + b[i] from the last element to the first if `reversed`, else y[i]
+/// = a[i] y[i - 1] + b[i]. The element of a at the start is not used.
 extern Kernel<void(const Tensor& b, const Tensor& a, bool reversed, Tensor& y)> recurrence;
 
 }  // namespace kernels

@@ -72,8 +72,8 @@ std::vector<Variable> where(const Variable& condition, Where where = Where::curr
 
 namespace kernels {
 
-/// y = source at the index. source is contiguous and has the shape of index; y has the same shape
-/// except along dim.
+/// Computes y = source at the index. source is contiguous and has the shape of index; y has the
+/// same shape except along dim.
 extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Tensor& y)> scatter;
 /// Combines y with source at the index, by kProd, kAmax or kAmin. On the CPU the index may be a
 /// vector for all slices of source and of a contiguous y.

@@ -63,9 +63,9 @@ namespace kernels {
 // Tensors are contiguous, [outer, n, inner]; rows are along n.
 
 extern Kernel<void(const Tensor&x, Tensor&y)> softmax, log_softmax;
-/// dx = y * (dy - sum(y * dy))
+/// Computes dx = y * (dy - sum(y * dy)).
 extern Kernel<void(const Tensor& y, const Tensor& dy, Tensor& dx)> softmax_backward;
-/// dx = dy - exp(y) * sum(dy)
+/// Computes dx = dy - exp(y) * sum(dy).
 extern Kernel<void(const Tensor& y, const Tensor& dy, Tensor& dx)> log_softmax_backward;
 
 }  // namespace kernels

@@ -76,7 +76,7 @@ extern Unary sin, cos, tan, tanh, erf, floor, ceil, round, trunc;
 extern Unary isnan, isfinite;  // y is bool
 extern Kernel<void(const Tensor& x, Number min, Number max, Tensor& y)> clamp;
 
-/// dx = dy (1 - y^2)
+/// Computes dx = dy (1 - y^2).
 extern Kernel<void(const Tensor& dy, const Tensor& y, Tensor& dx)> tanh_backward;
 
 /// Factors that are constant below, between and above two bounds.
@@ -85,7 +85,7 @@ struct Pieces {
   double below, between, above;  // a factor of 0 gives 0 even if dy is inf or NaN
   bool closed = false;           // whether the bounds belong to `between`
 };
-/// dx = dy times the factor at x; the factor at NaN is `between`.
+/// Computes dx = dy times the factor at x; the factor at NaN is `between`.
 extern Kernel<void(const Tensor& dy, const Tensor& x, const Pieces& pieces, Tensor& dx)> piecewise;
 
 }  // namespace kernels

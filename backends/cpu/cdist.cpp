@@ -283,8 +283,8 @@ Tensor whole_registers(const Tensor& x) {
   return wide;
 }
 
-/// dx1[i] = the sum over j of w[i, j] (x1[i] - x2[j]) with w = dy / y for p = 2, or of w[i, j]
-/// sign(x1[i] - x2[j]) with w = dy for p = 1.
+/// Computes dx1[i] = the sum over j of w[i, j] (x1[i] - x2[j]) with w = dy / y for p = 2, or of
+/// w[i, j] sign(x1[i] - x2[j]) with w = dy for p = 1.
 template <bool kSigns, typename V>
 void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y, Tensor& dx1) {
   constexpr int64_t kLane = kLanes<V>;

@@ -15,8 +15,8 @@ namespace {
 
 using formulas::Functions;
 
-/// exp(x) for x <= 0 as a factor of a gradient: 0 below exp(-80) in float, so that the product with
-/// a small gradient, such as that of a mean, is not subnormal either.
+/// Returns exp(x) for x <= 0 as a factor of a gradient: 0 below exp(-80) in float, so that the
+/// product with a small gradient, such as that of a mean, is not subnormal either.
 template <typename C>
 xsimd::batch<C> share_of(xsimd::batch<C> x) {
   using B = xsimd::batch<C>;

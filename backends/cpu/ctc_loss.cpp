@@ -49,8 +49,8 @@ class Alignments {
     return states_ > 1 ? log_add(last, alpha(steps_ - 1, states_ - 2)) : last;
   }
 
-  /// gradient[t, class] -= the posterior probability of being in one of the class's states at step
-  /// t.
+  /// Computes gradient[t, class] -= the posterior probability of being in one of the class's states
+  /// at step t.
   void add_gradient(double log_likelihood, T* gradient) {
     std::vector<double> beta(size_t(states_), kNever), next;  // log probabilities of the suffixes
                                                               // after step t

@@ -68,8 +68,8 @@ void sum_narrow_rows(int64_t begin, int64_t end, const Row& row, const Next& nex
   });
 }
 
-/// y[j] = the sum of row(i)[j] * factor(i) for i in [begin, end), j < count. `next(i)` is a row
-/// that is read soon.
+/// Computes y[j] = the sum of row(i)[j] * factor(i) for i in [begin, end), j < count. `next(i)` is
+/// a row that is read soon.
 template <typename T, typename Row, typename Next, typename Factor>
 void sum_rows(int64_t begin, int64_t end, int64_t count, const Row& row, const Next& next,
               const Factor& factor, Compute<T>* y) {

@@ -32,7 +32,7 @@ struct Groups {
       use(row, sum);
     }
   }
-  /// y[channel] = the sum of the channel's parts of all examples.
+  /// Computes y[channel] = the sum of the channel's parts of all examples.
   template <typename T>
   void add_examples(const std::vector<double>& parts, T* y) const {
     for (int64_t c = 0; c < channels; ++c) {
@@ -79,8 +79,8 @@ void group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
   }
 }
 
-/// dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)) with g = dy * weight, by the sums of dy
-/// and of dy * x_hat over each channel of each example.
+/// Computes dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)) with g = dy * weight, by the sums
+/// of dy and of dy * x_hat over each channel of each example.
 template <typename T>
 void group_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& means,
                          const Tensor& invstds, const Tensor& weight, Tensor& dx, Tensor& dweight,

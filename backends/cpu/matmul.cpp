@@ -202,7 +202,7 @@ void linear_in_float(const Tensor& x, const Tensor& w, const Tensor& bias, const
   kernels::run_epilogue(epilogue, z, y);
 }
 
-/// By the implementation for float that suits the sizes, with full precision.
+/// Implementation of linear by the float products that suit the sizes, with full precision.
 struct LinearInFloat {
   static constexpr std::string_view kName = "float";
   static bool accepts(const Tensor&, const Tensor&, const Tensor&, const Epilogue&, const Tensor&) {

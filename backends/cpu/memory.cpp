@@ -35,7 +35,7 @@ void convert_all(const From* x, int64_t count, To* y) {
     for (int64_t i = 0; i < count; ++i) y[i] = convert<To>(x[i]);
 }
 
-/// y = x elementwise; x broadcasts to y.
+/// Computes y = x elementwise; x broadcasts to y.
 template <typename From, typename To>
 void copy_pieces(const Tensor& x, Tensor& y) {
   const Tensor* const inputs[] = {&x};
@@ -75,7 +75,8 @@ void swap_blocks(Row<Word>* rows, std::index_sequence<I...>) {
   if constexpr (kSize > 1) swap_blocks<kSize / 2, Word>(rows, std::index_sequence<I...>{});
 }
 
-/// y = the transpose of x. Prefetches the next squares, which are below x and to the right of y.
+/// Computes y = the transpose of x. Prefetches the next squares, which are below x and to the right
+/// of y.
 template <typename Word>
 void transpose_square(const Word* x, int64_t x_step, Word* y, int64_t y_step) {
   constexpr int64_t kSide = kSquare<Word>;
@@ -187,7 +188,7 @@ bool copy_transposed(const Tensor& x, Tensor& y) {
     blocks_of(std::integral_constant<int64_t, 16>());
 }
 
-/// to[i] = from[-i] for `count` words.
+/// Computes to[i] = from[-i] for `count` words.
 template <typename Word>
 void copy_reversed(Word* to, const Word* from, int64_t count) {
   constexpr int64_t kCount = kSquare<Word>;
@@ -298,7 +299,7 @@ bool may_overlap(const StridedLayout& layout) {
   return false;
 }
 
-/// y += x, one element after another, for overlapping windows.
+/// Computes y += x, one element after another, for overlapping windows.
 template <typename T>
 void accumulate_in_order(const Tensor& x, Tensor& y) {
   if constexpr (kIsHalf<T>) {  // sums the memory that y covers in float32
@@ -323,7 +324,7 @@ void accumulate_in_order(const Tensor& x, Tensor& y) {
   }
 }
 
-/// y += x, where y broadcasts to x's shape.
+/// Computes y += x, where y broadcasts to x's shape.
 template <typename T>
 void accumulate(const Tensor& x, Tensor& y) {
   if (y.is_contiguous() && x.shape() == y.shape()) [[likely]]

@@ -81,7 +81,7 @@ void normalize(const Tensor& x, const Compute<T>* mean, const Compute<T>* scale,
   });
 }
 
-/// For each channel: scale = weight * invstd, shift = bias.
+/// Factor and summand of each channel: scale = weight * invstd, shift = bias.
 template <typename V>
 struct ScaleShift {
   std::vector<V> scale, shift;
@@ -222,7 +222,7 @@ void move_statistics(Tensor& running_mean, Tensor& running_var, const Tensor& me
   }
 }
 
-/// For each channel, the sum of dy and the sum of dy * (x - mean) * invstd.
+/// Computes two sums of each channel: of dy, and of dy * (x - mean) * invstd.
 template <typename T>
 void channel_sums(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
                   const Compute<T>* invstd, double* sums, double* products) {
@@ -266,7 +266,7 @@ void channel_sums(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
   }
 }
 
-/// dx = scale * (dy - shift - (x - mean) * slope)
+/// Computes dx = scale * (dy - shift - (x - mean) * slope).
 template <bool kColumns, typename T>
 void input_gradient(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
                     const Compute<T>* scale, const Compute<T>* shift, const Compute<T>* slope,

@@ -30,7 +30,7 @@ inline constexpr int64_t kStrip = 256;  // interleaved rows per strip
 
 static_assert(kShortRow <= kFewestColumns);  // segments of captured steps do not divide short rows
 
-/// log(sum(exp)) from the maximum and the sum of exp(x - maximum).
+/// Returns log(sum(exp)) from the maximum and the sum of exp(x - maximum).
 template <typename V>
 V log_sum(V largest, double sum) {
   return std::isinf(largest) ? largest : V(double(largest) + std::log(sum));
@@ -195,7 +195,7 @@ struct Backward {
   static V term(V y, V dy) {
     return kLog ? dy : y * dy;
   }
-  /// dx from y (exp(y) for log_softmax), dy and the sum of the terms.
+  /// Returns dx from y (exp(y) for log_softmax), dy and the sum of the terms.
   template <typename V>
   static V gradient(V y, V dy, V sum) {
     return kLog ? dy - y * sum : y * (dy - sum);

@@ -101,7 +101,7 @@ B sum_of_rows(const float* y, const float* dy, int64_t rows, int64_t n, const F&
       kSum);
 }
 
-/// dx = gradient(y, dy, sum of term(y, dy) over the row).
+/// Computes dx = gradient(y, dy, sum of term(y, dy) over the row).
 template <typename Term, typename Gradient>
 void backward_rows(const float* y, const float* dy, const SoftmaxRows& rows, float* dx,
                    const Term& term, const Gradient& gradient) {

@@ -67,7 +67,7 @@ Tensor of_channels(const Tensor& x) {
   return x.with_layout({{x.numel(), 1, 1}, {1, 1, 1}, x.layout().offset});
 }
 
-/// y = w columns(x) + bias
+/// Computes y = w columns(x) + bias.
 template <typename T>
 void by_columns(const Tensor& x, const Tensor& weight, const Tensor& bias,
                 const Conv2dOptions& options, Tensor& y) {
@@ -145,7 +145,7 @@ struct ConvByColumns {
   }
 };
 
-/// dx = w^T dy, summed back into the image. Columns of sixteen-bit floats are float32.
+/// Computes dx = w^T dy, summed back into the image. Columns of sixteen-bit floats are float32.
 template <typename T>
 void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options,
                     Tensor& dx) {
@@ -164,7 +164,7 @@ void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions&
   });
 }
 
-/// dw = the sum of dy columns(x)^T over the images; each summand is float32 first.
+/// Computes dw = the sum of dy columns(x)^T over the images; each summand is float32 first.
 template <typename T>
 void backward_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& options, Tensor& dw) {
   using V = Compute<T>;

@@ -94,9 +94,9 @@ class Alignments {
     return states_ > 1 ? log_add(last, alpha(steps_ - 1, states_ - 2)) : last;
   }
 
-  /// gradient[t, class] = minus the posterior probability of being in one of the class's states at
-  /// step t, for the classes that have states. The probabilities of a class are added in double in
-  /// a fixed order and rounded once.
+  /// Computes gradient[t, class] = minus the posterior probability of being in one of the class's
+  /// states at step t, for the classes that have states. The probabilities of a class are added in
+  /// double in a fixed order and rounded once.
   __device__ void set_gradient(double log_likelihood, T* gradient) {
     for (int64_t s = threadIdx.x; s < states_; s += kThreads)
       beta(steps_ - 1, s) = s + 2 >= states_ ? 0 : kNever;

@@ -55,7 +55,7 @@ struct PlusTwo {
   }
 };
 
-/// dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * weight
+/// Computes dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * weight.
 template <typename Team, typename T>
 __global__ void __launch_bounds__(kThreads, kGradientBlocks<Team, T>)
     input_gradient(int64_t rows, int64_t n, const T* x, const T* dy, const Compute<T>* means,

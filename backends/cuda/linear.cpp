@@ -17,8 +17,8 @@ namespace {
 
 using detail::transposed;
 
-/// y = x w^T with the epilogue, to which the bias is added. Returns false, with
-/// nothing done, if not supported.
+/// Computes y = x w^T with the epilogue, to which the bias is added. Returns false, with nothing
+/// done, if not supported.
 bool product_with(LtEpilogue epilogue, const Tensor& x, const Tensor& w, const Tensor& bias,
                   Tensor& y) {
   const Tensor dense = bias ? bias.contiguous() : bias;
@@ -28,7 +28,7 @@ bool product_with(LtEpilogue epilogue, const Tensor& x, const Tensor& w, const T
                    address_of(y), p.n, y);
 }
 
-/// y = x w^T + bias.
+/// Computes y = x w^T + bias.
 void product(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
   if (bias && product_with({}, x, w, bias, y)) return;
   if (bias) kernels::copy(bias, y);
@@ -55,8 +55,8 @@ void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, const Epilog
   kernels::run_epilogue(epilogue, z, y);
 }
 
-/// dx = dz weight, times the gradient of gelu at z. Returns false, with
-/// nothing done, if not supported.
+/// Computes dx = dz weight, times the gradient of gelu at z. Returns false, with nothing done, if
+/// not supported.
 bool gradient_with_gelu(const Tensor& dz, const Tensor& weight, const Tensor& z, Tensor& dx) {
   const Tensor a = plain(dz), b = plain(weight), at = z.contiguous();
   const Product p{dx.shape()[0], dx.shape()[1], dz.shape()[1], 1, dx.dtype(), dx.dtype()};
@@ -64,8 +64,8 @@ bool gradient_with_gelu(const Tensor& dz, const Tensor& weight, const Tensor& z,
                    address_of(dx), p.n, dx);
 }
 
-/// dw = dz^T x and db = the sum of dz's rows, on the way. Returns false, with
-/// nothing done, if not supported.
+/// Computes dw = dz^T x and db = the sum of dz's rows, on the way. Returns false, with nothing
+/// done, if not supported.
 bool gradient_with_sums(const Tensor& dz, const Tensor& x, Tensor& dw, Tensor& db) {
   const Tensor a = plain(dz), b = plain(x);
   const Product p{dw.shape()[0], dw.shape()[1], dz.shape()[0], 1, dw.dtype(), dw.dtype()};

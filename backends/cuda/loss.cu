@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// dx_c = g (Q p_c - q_c), with p the softmax and Q the sum of q.
+/// Computes dx_c = g (Q p_c - q_c), with p the softmax and Q the sum of q.
 template <typename Team, typename T>
 __global__ void __launch_bounds__(kThreads)
     backward_kernel(Classes<T> q, const Compute<T>* tops, const Compute<T>* logs, const T* dy,

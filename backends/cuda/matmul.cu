@@ -39,8 +39,8 @@ bool is_aligned(const WriteAddresses& w, int64_t bytes) {
   return all % bytes == 0;
 }
 
-/// y = a b for each matrix of the batch; leading dimensions are equal. One call of cuBLAS: with
-/// strides if each operand has one stride for the batch, otherwise with addresses.
+/// Computes y = a b for each matrix of the batch; leading dimensions are equal. One call of cuBLAS:
+/// with strides if each operand has one stride for the batch, otherwise with addresses.
 void multiply(const Tensor& a0, const Tensor& b0, Tensor& y) {
   const Tensor a = plain(a0), b = plain(b0);
   const int r = y.rank();

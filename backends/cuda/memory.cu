@@ -72,7 +72,7 @@ struct Plus {
   }
 };
 
-/// y += x for a y that overlaps itself.
+/// Computes y += x for a y that overlaps itself.
 template <typename T>
 void accumulate_overlapping(const Tensor& x, Tensor& y) {
   int64_t reach = 1;
@@ -83,7 +83,7 @@ void accumulate_overlapping(const Tensor& x, Tensor& y) {
   combine<T>(x.contiguous(), keys, reach, Plus{}, y);
 }
 
-/// y += x, where y broadcasts to x's shape.
+/// Computes y += x, where y broadcasts to x's shape.
 template <typename T>
 void accumulate(const Tensor& x, Tensor& y) {
   if (x.shape() == y.shape() && !overlaps_itself(y.layout()))

@@ -27,7 +27,8 @@ WeightedSums sums_of(const Taps& taps) {
   return sums;
 }
 
-/// For the adjoint: lists, for every element, the results that it contributes to, in order.
+/// Returns the sums of the adjoint: for every element, the results to which the element
+/// contributes, in order.
 WeightedSums adjoint_of(const Taps& taps, int64_t n) {
   std::vector<std::vector<std::pair<int64_t, double>>> of(static_cast<size_t>(n));
   for (int64_t i = 0; i < taps.results(); ++i)

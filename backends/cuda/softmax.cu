@@ -74,7 +74,7 @@ void forward(const Tensor& x, Tensor& y) {
   });
 }
 
-/// dx = y (dy - sum(y dy)), or for log_softmax dx = dy - exp(y) sum(dy).
+/// Computes dx = y (dy - sum(y dy)), or for log_softmax dx = dy - exp(y) sum(dy).
 template <typename Team, bool kLog, typename T>
 __global__ void __launch_bounds__(kThreads)
     backward_kernel(Rows rows, const T* y, const T* dy, T* dx) {

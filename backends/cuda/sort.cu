@@ -106,9 +106,9 @@ struct WithinRow {
   __device__ void operator()(int64_t i) const { y[i] -= i / m * n; }
 };
 
-/// y = the number of elements of a sorted row of n that are less than a value (or, if `right`, not
-/// greater), for rows of m values. Thrust searches all rows as one sorted sequence. A single sorted
-/// row serves all values.
+/// Computes y = the number of elements of a sorted row of n that are less than a value (or, if
+/// `right`, not greater), for rows of m values. Thrust searches all rows as one sorted sequence. A
+/// single sorted row serves all values.
 template <typename T>
 void search(const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {
   const bool shared = sorted.shape()[0] == 1;

@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kThreads) each_gradient_kernel(Batch<T*> batch
   }
 }
 
-/// g = f(g) for every element of the gradients.
+/// Computes g = f(g) for every element of the gradients.
 template <typename T, typename F>
 void for_each_gradient(const Gradients& gradients, const F& f) {
   for_each_list<T>(gradients, [&](const Batch<T*>& batch) {

@@ -79,12 +79,12 @@ struct RunFormula {
 template <typename Device>
 class Elementwise {
  public:
-  /// y = Formula()(inputs...), all of one type.
+  /// Computes y = Formula()(inputs...), all of one type.
   template <auto& kKernel, typename Formula, typename Types>
   static void set(Types types) {
     Device::template set<kKernel>(types, RunFormula<Device, Formula, false>());
   }
-  /// y = Formula()(inputs...), where y is bool.
+  /// Computes y = Formula()(inputs...), where y is bool.
   template <auto& kKernel, typename Formula, typename Types>
   static void set_predicate(Types types) {
     Device::template set<kKernel>(types, RunFormula<Device, Formula, true>());

@@ -319,7 +319,7 @@ void GradientReducer::finish(std::span<Variable> gradients) {
   has_local_ = false;
 }
 
-/// In a join() scope, sums have arrived.
+/// Returns the mean over the ranks. In a join() scope, the ranks exchanged sums.
 Tensor GradientReducer::mean_of(const Tensor& reduced) const {
   if (!is_joining()) return reduced;
   const NoGrad no_grad;

@@ -20,12 +20,12 @@ struct ShareDropout {
   RandomState state{};
 };
 
-/// y [..., l, v] = softmax(scale q k^T + mask) v, for q [..., l, e], k [..., s, e], v [..., s, v]
-/// with the same leading dimensions and any layout. The mask is empty, or [..., l, s] of q's dtype
-/// (added) or bool (false hides a key); a causal one hides keys j > i. There is no fallback: the op
-/// calls accepts(), which does not read the results. attention_backward takes the operands that
-/// attention accepts. log_sums [..., l]: the logarithm of the sum of exp(scores), infinite where no
-/// key is seen; float32 for sixteen-bit floats.
+/// Computes y [..., l, v] = softmax(scale q k^T + mask) v, for q [..., l, e], k [..., s, e], v
+/// [..., s, v] with the same leading dimensions and any layout. The mask is empty, or [..., l, s]
+/// of q's dtype (added) or bool (false hides a key); a causal one hides keys j > i. There is no
+/// fallback: the op calls accepts(), which does not read the results. attention_backward takes the
+/// operands that attention accepts. log_sums [..., l]: the logarithm of the sum of exp(scores),
+/// infinite where no key is seen; float32 for sixteen-bit floats.
 extern constinit Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                              bool causal, double scale, double dropout_p, RandomState state,
                              Tensor& y, Tensor& log_sums)>

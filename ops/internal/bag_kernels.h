@@ -9,7 +9,7 @@ namespace tapegrad::kernels {
 // Bag b has the ids [bounds[b], bounds[b + 1]). Tensors are contiguous. ids and bounds are int64
 // and have been checked. factors, of the dtype of y or dy, may be empty, which means 1.
 
-/// y[b] = the sum of weight[id] * factor. y is float32, or float64 for a float64 weight.
+/// Computes y[b] = the sum of weight[id] * factor. y is float32, or float64 for a float64 weight.
 extern Kernel<void(const Tensor& weight, const Tensor& ids, const Tensor& bounds,
                    const Tensor& factors, Tensor& y)>
     bag_sum;
@@ -17,8 +17,8 @@ extern Kernel<void(const Tensor& weight, const Tensor& ids, const Tensor& bounds
 extern Kernel<void(const Tensor& dy, const Tensor& ids, const Tensor& bounds, const Tensor& factors,
                    Tensor& dweight)>
     bag_spread;
-/// rows[b, j] = the id of the first largest weight[id, j], where NaN is the largest; 0 for a bag
-/// without ids.
+/// Computes rows[b, j] = the id of the first largest weight[id, j], where NaN is the largest; 0 for
+/// a bag without ids.
 extern Kernel<void(const Tensor& weight, const Tensor& ids, const Tensor& bounds, Tensor& rows)>
     bag_argmax;
 

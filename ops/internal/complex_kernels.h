@@ -6,8 +6,9 @@
 
 namespace tapegrad::kernels {
 
-/// y = a b, or a times the conjugate of b. a and b [..., 2] broadcast to y, which is contiguous and
-/// not empty. The two numbers of a pair are adjacent; the offset and all other strides are even.
+/// Computes y = a b, or a times the conjugate of b. a and b [..., 2] broadcast to y, which is
+/// contiguous and not empty. The two numbers of a pair are adjacent; the offset and all other
+/// strides are even.
 extern Kernel<void(const Tensor& a, const Tensor& b, bool conjugate, Tensor& y)> complex_mul;
 
 }  // namespace tapegrad::kernels

@@ -15,8 +15,8 @@ TG_HD inline int64_t row_before_exchanges(const int64_t* with, int64_t n, int64_
 
 namespace kernels {
 
-/// rows[b, i] = row_before_exchanges(with[b], n, i). Both tensors are contiguous, int64 and [batch,
-/// n].
+/// Computes rows[b, i] = row_before_exchanges(with[b], n, i). Both tensors are contiguous, int64
+/// and [batch, n].
 extern Kernel<void(const Tensor& with, Tensor& rows)> exchanged_rows;
 
 }  // namespace kernels

@@ -6,10 +6,11 @@
 
 namespace tapegrad::kernels {
 
-/// y[index[i]] = source[i] along dim; of equal indices the last one remains. y and index (int64)
-/// are contiguous. source is contiguous and has y's shape except along dim, or is one number.
+/// Computes y[index[i]] = source[i] along dim; of equal indices the last one remains. y and index
+/// (int64) are contiguous. source is contiguous and has y's shape except along dim, or is one
+/// number.
 extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Tensor& y)> index_copy;
-/// y[index[i]] += source[i] along dim, in the order of i.
+/// Computes y[index[i]] += source[i] along dim, in the order of i.
 extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Tensor& y)> index_accumulate;
 
 }  // namespace tapegrad::kernels

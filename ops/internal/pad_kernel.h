@@ -29,8 +29,8 @@ using PadSources = std::vector<PadSource>;  // one for each dimension
 
 namespace kernels {
 
-/// y[i] = x[i - before], and `value` where x has no such element. For devices and dtypes with
-/// packed layouts; for others the op calls pad_by_parts().
+/// Computes y[i] = x[i - before], and `value` where x has no such element. For devices and dtypes
+/// with packed layouts; for others the op calls pad_by_parts().
 extern Kernel<void(const Tensor& x, const Dims& before, Number value, Tensor& y)> pad;
 /// Implementation of pad that fills y and copies x.
 void pad_by_parts(const Tensor& x, const Dims& before, Number value, Tensor& y);

@@ -6,7 +6,7 @@
 
 namespace tapegrad::kernels {
 
-/// places[i] = the indices of element positions[i] of a tensor of this shape, one for each
+/// Computes places[i] = the indices of element positions[i] of a tensor of this shape, one for each
 /// dimension. positions (int64) are ascending; places is int64 [positions, dimensions].
 extern Kernel<void(const Tensor& positions, const Shape& shape, Tensor& places)> places_of;
 

@@ -9,32 +9,32 @@ namespace tapegrad::kernels {
 
 // ops/activation_composed.h
 
-/// y = value where x <= threshold, else x.
+/// Computes y = value where x <= threshold, else x.
 extern Kernel<void(const Tensor& x, double threshold, double value, Tensor& y)> threshold;
 extern Kernel<void(const Tensor&x, double lambd, Tensor&y)> hardshrink, softshrink;
 /// Gradient of softshrink and hardshrink: dx = 0 where |x| <= lambd, else dy.
 extern Kernel<void(const Tensor& dy, const Tensor& x, double lambd, Tensor& dx)> shrink_backward;
 extern Kernel<void(const Tensor& x, double alpha, Tensor& y)> celu;
 extern Kernel<void(const Tensor& dy, const Tensor& x, double alpha, Tensor& dx)> celu_backward;
-/// y = x where x > 0, else weight * x.
+/// Computes y = x where x > 0, else weight * x.
 extern Binary prelu;
-/// dx = dy where x > 0, else weight * dy.
+/// Computes dx = dy where x > 0, else weight * dy.
 extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, Tensor& dx)>
     prelu_backward;
 /// Gradient of weight before the summation: 0 where x > 0, else x * dy.
 extern Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dweight)> prelu_backward_weight;
-/// y = a * sigmoid(gate)
+/// Computes y = a * sigmoid(gate).
 extern Binary glu;
-/// da = dy * sigmoid(gate)
+/// Computes da = dy * sigmoid(gate).
 extern Kernel<void(const Tensor& dy, const Tensor& gate, Tensor& da)> glu_backward;
 extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& gate, Tensor& dgate)>
     glu_backward_gate;
 
 // ops/loss.h
 
-/// y = scale * d^2 / 2 where |d| < bound, else scale * bound * (|d| - bound / 2)
+/// Computes y = scale * d^2 / 2 where |d| < bound, else scale * bound * (|d| - bound / 2).
 extern Kernel<void(const Tensor& d, double bound, double scale, Tensor& y)> huber;
-/// dd = dy * scale * clamp(d, -bound, bound)
+/// Computes dd = dy * scale * clamp(d, -bound, bound).
 extern Kernel<void(const Tensor& dy, const Tensor& d, double bound, double scale, Tensor& dd)>
     huber_backward;
 
@@ -43,10 +43,10 @@ extern Kernel<void(const Tensor& dy, const Tensor& d, double bound, double scale
 extern Unary exp2, frac;
 extern Unary logical_not, signbit;  // y is bool
 extern Unary cube;
-/// y = |a| with the sign of b.
+/// Computes y = |a| with the sign of b.
 extern Binary copysign;
 extern Binary logaddexp2, heaviside;
-/// y = log(x / (1 - x)), dx = dy / (x * (1 - x))
+/// Computes y = log(x / (1 - x)), dx = dy / (x * (1 - x)).
 extern Unary logit;
 extern Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)> logit_backward;
 
@@ -59,13 +59,13 @@ extern Binary gamma_cdf;
 
 // ops/arithmetic.h
 
-/// y = x + value * (a * b), and y = x + value * (a / b).
+/// Computes y = x + value * (a * b), and y = x + value * (a / b).
 extern Kernel<void(const Tensor&x, const Tensor&a, const Tensor&b, double value, Tensor&y)> addcmul,
     addcdiv;
 
 // ops/reduce.h
 
-/// dx = exp(x - y) * dy for y = logsumexp(x), and 0 * dy where y is -inf.
+/// Computes dx = exp(x - y) * dy for y = logsumexp(x), and 0 * dy where y is -inf.
 extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& y, Tensor& dx)>
     logsumexp_backward;
 

@@ -12,7 +12,7 @@ namespace kernels {
 // Kernels for one time step. Tensors are contiguous; states are [batch, hidden], and tensors of k
 // gates are [batch, k hidden]. Gradients that a kernel reads may be empty, which means zero.
 
-/// gates = activated(x + product), [batch, 4 hidden].
+/// Computes gates = activated(x + product), [batch, 4 hidden].
 extern constinit Kernel<void(const Tensor& x, const Tensor& product, const Tensor& c_before,
                              Tensor& gates, Tensor& c, Tensor& h)>
     lstm_cell;

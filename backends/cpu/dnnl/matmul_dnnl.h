@@ -22,9 +22,9 @@ bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> 
 /// enough to profit.
 bool suits_bfloat16(int64_t m, int64_t n, int64_t k);
 
-/// c = a b + bias, where a is m x k and b is k x n, both plain. The bias has n elements or is null;
-/// c is contiguous; no size is 0. `rounded` rounds a and b to bfloat16 first; products and sums are
-/// float32.
+/// Computes c = a b + bias, where a is m x k and b is k x n, both plain. The bias has n elements or
+/// is null; c is contiguous; no size is 0. `rounded` rounds a and b to bfloat16 first; products and
+/// sums are float32.
 void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b,
                    const float* bias, float* c, bool rounded);
 /// Overload for bfloat16: products and sums are float32 and are rounded once.

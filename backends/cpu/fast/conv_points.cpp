@@ -31,7 +31,7 @@ bool prefers_points(const Shape& weight, const Conv2dOptions& options, bool is_p
          (!is_multiple(weight, kBlock) || (!is_multiple(weight, kRegister) && !is_packed));
 }
 
-/// c = a b, or c += a b if `accumulate`; c has rows of n numbers.
+/// Computes c = a b, or c += a b if `accumulate`; c has rows of n numbers.
 void multiply(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, float* c,
               bool accumulate) {
   if (k <= kLongestSum) return gemm<float>(m, n, k, a, b, c, n, accumulate);

@@ -65,8 +65,8 @@ void multiply_part(const float* a, int64_t inner, const float* weight, int64_t r
   });
 }
 
-/// y[i, j] = start[j] + the sum over k of a[i, k] weight(j, k), then max(y, 0) if kRelu. A null
-/// start means zeros.
+/// Computes y[i, j] = start[j] + the sum over k of a[i, k] weight(j, k), then max(y, 0) if kRelu. A
+/// null start means zeros.
 template <bool kRelu>
 void multiply(const float* a, int64_t rows, int64_t inner, Weight weight, const float* start,
               int64_t outputs, float* y) {

@@ -36,7 +36,8 @@ struct alignas(64) Tile {
 /// A small matrix [rows, columns] padded to whole vectors, and one row of start values.
 class Factor {
  public:
-  /// b[k, j] = from[k row + j column], with zeros beyond the last column. A null start means zeros.
+  /// Makes the matrix b[k, j] = from[k row + j column], with zeros beyond the last column. A null
+  /// start means zeros.
   Factor(const float* from, int64_t rows, int64_t columns, int64_t row, int64_t column,
          const float* start)
       : rows_(rows), columns_(columns), step_(vectors_of(columns) * kLane) {
@@ -47,8 +48,8 @@ class Factor {
       for (int64_t j = 0; j < columns; ++j) values_[k * step_ + j] = from[k * row + j * column];
   }
 
-  /// y[i, :] = start + a[i, :] times the matrix, followed by max(y, 0) if kRelu, for `rows` rows.
-  /// There is space for rows up to `end`, which are written later.
+  /// Computes y[i, :] = start + a[i, :] times the matrix, followed by max(y, 0) if kRelu, for
+  /// `rows` rows. There is space for rows up to `end`, which are written later.
   template <bool kRelu>
   void multiply(const float* a, int64_t rows, int64_t end, float* y) const {
     with_count<kMaxVectors>(step_ / kLane, [&]<int n>(std::integral_constant<int, n>) {
@@ -189,8 +190,8 @@ Rows in_whole_vectors(const float* from, int64_t rows, int64_t columns, bool cop
   return {copy.rows, step};
 }
 
-/// sums[k, :] += the sum over i of a[i, k] b[i, :], in whole vectors of b. If kTotal, a further row
-/// receives the sum of b[i, :].
+/// Computes sums[k, :] += the sum over i of a[i, k] b[i, :], in whole vectors of b. If kTotal, a
+/// further row receives the sum of b[i, :].
 template <int kGroup, bool kTotal, int kVectors>
 void add_group(int64_t rows, Rows a, Rows b, double* sums) {
   constexpr int kSums = kGroup + int(kTotal);

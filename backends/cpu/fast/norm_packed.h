@@ -6,22 +6,22 @@
 
 namespace tapegrad::backends::cpu {
 
-/// sums[image * channels + channel] = the sum of each channel of each image.
+/// Computes sums[image * channels + channel] = the sum of each channel of each image.
 template <typename T>
 void image_sums_packed(const PackedValues& x, double* sums);
-/// squares[channel] = the sum of (x - mean)^2 of each channel of each image.
+/// Computes squares[channel] = the sum of (x - mean)^2 of each channel of each image.
 template <typename T>
 void image_squares_packed(const PackedValues& x, const double* mean, double* squares);
-/// x with each channel of each image as a channel of a single image.
+/// Returns x with each channel of each image as a channel of a single image.
 PackedValues as_one_image(const PackedValues& x);
 /// Mean and variance of each channel.
 template <typename T>
 void channel_moments_packed(const PackedValues& x, float* mean, float* var);
-/// y = (x - mean) * scale + shift for the pixels of one block of channels.
+/// Computes y = (x - mean) * scale + shift for the pixels of one block of channels.
 template <typename T>
 void normalize_pixels(int64_t block, int64_t pixels, const T* x, const float* mean,
                       const float* scale, const float* shift, T* y);
-/// y = (x - mean) * scale + shift
+/// Computes y = (x - mean) * scale + shift.
 template <typename T>
 void normalize_packed(const PackedValues& x, const float* mean, const float* scale,
                       const float* shift, T* y);
@@ -29,11 +29,11 @@ void normalize_packed(const PackedValues& x, const float* mean, const float* sca
 template <typename T>
 void channel_sums_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
                          const float* invstd, double* sums, double* products);
-/// dx = scale * (dy - shift - (x - mean) * slope)
+/// Computes dx = scale * (dy - shift - (x - mean) * slope).
 template <typename T>
 void input_gradient_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
                            const float* scale, const float* shift, const float* slope, T* dx);
-/// dx = dy * scale - shift - (x - mean) * slope
+/// Computes dx = dy * scale - shift - (x - mean) * slope.
 template <typename T>
 void group_gradient_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
                            const float* scale, const float* shift, const float* slope, T* dx);

@@ -18,7 +18,7 @@ constexpr int64_t kFewestForTiles = 2;               // rows or columns
 constexpr int kTile = 16;                            // columns
 constexpr int64_t kSerialBatch = int64_t(1) << 15;   // fewer multiplications need one thread only
 
-/// c = a b for the kColumns columns of b, whose elements of a row are neighbours.
+/// Computes c = a b for the kColumns columns of b, whose elements of a row are neighbours.
 template <typename T, int kColumns>
 void multiply_tile(int64_t m, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc) {
   for (int64_t i = 0; i < m; ++i) {
@@ -54,7 +54,7 @@ T dot(int64_t k, const T* a, const T* b) {
   return sums[0] + sum;
 }
 
-/// c = a b, contiguous. The stride of a dimension of size 1 is not used.
+/// Computes c = a b, contiguous. The stride of a dimension of size 1 is not used.
 template <typename T>
 void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c) {
   const int64_t ldc = n;

@@ -23,7 +23,7 @@ xsimd::batch<V> load_first(const V* x, int64_t count, xsimd::batch<V> standard) 
   return xsimd::batch<V>::load_aligned(lanes);
 }
 
-/// 0 in all but the first `count` lanes.
+/// Returns the values, with 0 in all but the first `count` lanes.
 template <typename V>
 xsimd::batch<V> first_lanes(xsimd::batch<V> values, int64_t count) {
 #if XSIMD_WITH_AVX512F

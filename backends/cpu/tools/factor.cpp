@@ -21,7 +21,7 @@ constexpr int64_t kFewestForStrips = 4;  // columns that are solved by vectors
 constexpr int64_t kNarrow = 8;           // columns that are factored one by one
 constexpr int64_t kParallel = 1 << 14;   // elements that justify a second thread
 
-/// c -= a b
+/// Computes c -= a b.
 template <typename T>
 void subtract(int64_t m, int64_t n, int64_t k, Block<T> a, Block<T> b, Block<T> c) {
   if (m == 0 || n == 0 || k == 0) return;

@@ -18,7 +18,7 @@ namespace tapegrad::backends::cpu::functions {
 template <typename R>
 using Lanes = xsimd::batch<R>;
 
-/// a * b + c, rounded once.
+/// Returns a * b + c, rounded once.
 inline Lanes<float> fused(Lanes<float> a, Lanes<float> b, Lanes<float> c) {
 #if XSIMD_WITH_AVX512F
   return _mm512_fmadd_ps(a, b, c);
@@ -135,14 +135,14 @@ Lanes<R> negative(Lanes<R> x) {
   return x ^ Lanes<R>(R(-0.0));
 }
 
-/// 2^n for integer n for which the result is a normal number.
+/// Returns 2^n for integer n for which the result is a normal number.
 template <typename R>
 Lanes<R> power_of_two(Lanes<R> n) {
   using T = Table<R>;
   return from_words<R>(words_of<R>(n + Lanes<R>(T::kRound + R(T::kBias))) << T::kMantissa);
 }
 
-/// x 2^n for integer n, rounded once, including subnormal and infinite results.
+/// Returns x 2^n for integer n, rounded once, including subnormal and infinite results.
 template <typename R>
 Lanes<R> scaled(Lanes<R> x, Lanes<R> n) {
 #if XSIMD_WITH_AVX512F
@@ -195,7 +195,7 @@ Lanes<R> exp(Lanes<R> x) {
   return select(vanishes, Lanes<R>(R(0)), scaled(Lanes<R>(R(1)) + e.fraction, e.n));
 }
 
-/// 2^x; exact for integer x. x = n + f, and 2^f = exp(f log(2)).
+/// Returns 2^x, which is exact for integer x: x = n + f, and 2^f = exp(f log(2)).
 template <typename R>
 Lanes<R> exp2(Lanes<R> x) {
   using T = Table<R>;
@@ -209,9 +209,9 @@ Lanes<R> exp2(Lanes<R> x) {
   return select(vanishes, zero, scaled(Lanes<R>(R(1)) + fraction, n));
 }
 
-/// exp(x) for x <= 0, and 0 where the result is subnormal: an operation on subnormal numbers takes
-/// 100 times as long as others. Takes fewer steps if no lane underflows; the value of a lane is the
-/// same either way.
+/// Returns exp(x) for x <= 0, and 0 where the result is subnormal: an operation on subnormal
+/// numbers takes 100 times as long as others. Takes fewer steps if no lane underflows; the value of
+/// a lane is the same either way.
 inline Lanes<float> exp_of_negative(Lanes<float> x) {
   using T = Table<float>;
   static constexpr float kWhole[] = {1.0f,       1.0f,       T::kExp[0], T::kExp[1],
@@ -228,7 +228,7 @@ inline Lanes<float> exp_of_negative(Lanes<float> x) {
 }
 inline Lanes<double> exp_of_negative(Lanes<double> x) { return exp(x); }
 
-/// exp(x) - 1 for x in [kExpm1Low, kExpHigh].
+/// Returns exp(x) - 1 for x in [kExpm1Low, kExpHigh].
 template <typename R>
 Lanes<R> expm1_within(Lanes<R> x) {
   const Exponent<R> e(x);
@@ -348,7 +348,7 @@ Lanes<R> log1p(Lanes<R> x) {
   return select(magnitude(x) < Lanes<R>(std::numeric_limits<R>::epsilon() / 4), x, y);
 }
 
-/// tanh(x) = e / (e + 2) with e = exp(2 |x|) - 1.
+/// Returns tanh(x) as e / (e + 2) with e = exp(2 |x|) - 1.
 template <typename R>
 Lanes<R> tanh(Lanes<R> x) {
   const Lanes<R> size = xsimd::min(Lanes<R>(Table<R>::kTanhHigh), magnitude(x));
@@ -428,8 +428,8 @@ inline Lanes<float> erf_near_zero(Lanes<float> x) {
                                    0x1.d88750p-14f, -0x1.445f48p-17f};
   return fused(x, polynomial(kFit, x * x), x);
 }
-/// In float beyond 1: 1 - exp(Q), where Q fits log(erfc). Since erfc <= 0.16 there, the error of
-/// the fit is scaled down.
+/// Returns erf(x) in float. Beyond 1, erf(x) is computed as 1 - exp(Q), where Q fits log(erfc).
+/// Since erfc <= 0.16 there, the error of the fit is scaled down.
 inline Lanes<float> erf(Lanes<float> x) {
   static constexpr float kFar[] = {0x1.4fb068p-12f, -0x1.2156fap+0f,  -0x1.437eb4p-1f,
                                    -0x1.c2e356p-4f, 0x1.b0e246p-6f,   -0x1.37ecc6p-8f,
@@ -439,8 +439,8 @@ inline Lanes<float> erf(Lanes<float> x) {
   const Lanes<float> far = one - exp(polynomial(kFar, within));
   return with_sign_of(select(size < one, erf_near_zero(size), far), x);
 }
-/// erfc(x) for x >= 0: exp(-x^2) P(u) / (1 + 2 x), where P is a Chebyshev fit over all x and the
-/// rounding of x^2 is made good.
+/// Returns erfc(x) for x >= 0: exp(-x^2) P(u) / (1 + 2 x), where P is a Chebyshev fit over all x
+/// and the rounding of x^2 is made good.
 inline Lanes<double> erfc_of_positive(Lanes<double> x) {
   static constexpr double kFit[] = {
       0x1.3ccda0b5d5dc2p+0,  -0x1.1f367683f89a5p-3,  0x1.d5f294815a405p-9,   0x1.510169d09665bp-4,

@@ -103,7 +103,7 @@ inline Lanes<double> digamma_of_float(Lanes<double> x) {
   return select(x == zero, with_sign_of(inf, negative(x)), y);
 }
 
-/// polygamma(1, x)
+/// Returns polygamma(1, x).
 inline Lanes<double> trigamma_of_float(Lanes<double> x) {
   static constexpr double kSeries[] = {1 / 6.0, -1 / 30.0, 1 / 42.0, -1 / 30.0, 5 / 66.0};
   const Lanes<double> zero(0.0), one(1.0), high(8.0);

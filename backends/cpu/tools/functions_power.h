@@ -14,8 +14,8 @@ inline Lanes<double> with_sign_of_power(Lanes<double> a, Lanes<double> b, Lanes<
   return select(a < zero, select(xsimd::floor(b) == b, odd, nan), size);
 }
 
-/// |a|^b for finite floats a and b and a != 0, as 2^(b log2|a|) with an error below 2^-37; a
-/// negative a gives NaN unless b is an integer.
+/// Returns |a|^b for finite floats a and b and a != 0, as 2^(b log2|a|) with an error below 2^-37;
+/// a negative a gives NaN unless b is an integer.
 inline Lanes<double> power_of_float(Lanes<double> a, Lanes<double> b) {
   using T = Table<double>;
   // log2((1 + s) / (1 - s)) / s in s^2, for (1 + s) / (1 - s) in [sqrt(1/2), sqrt(2))
@@ -56,7 +56,7 @@ inline Pair exact_product(Lanes<double> a, Lanes<double> b) {
   return {product, fused(a, b, negative(product))};
 }
 
-/// log(u) for u > 0, with an error of about 2^-66 of the result.
+/// Returns log(u) for u > 0, with an error of about 2^-66 of the result.
 inline Pair exact_log(Lanes<double> u) {
   using T = Table<double>;
   // ((atanh(s) / s - 1) / s^2 - 1/3) / s^2 in s^2, for (1 + s) / (1 - s) in [sqrt(1/2), sqrt(2))
@@ -86,7 +86,7 @@ inline Pair exact_log(Lanes<double> u) {
   return exact_sum(sum.high, sum.low + fused(l.k, Lanes<double>(T::kLn2Low), two * y.low));
 }
 
-/// a^b with an error below 1.1 ulp. Zeros, infinities and NaN go to the C library.
+/// Returns a^b with an error below 1.1 ulp. Zeros, infinities and NaN go to the C library.
 inline Lanes<double> pow(Lanes<double> a, Lanes<double> b) {
   using T = Table<double>;
   const Lanes<double> zero(0.0), one(1.0), inf(std::numeric_limits<double>::infinity());

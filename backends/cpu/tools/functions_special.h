@@ -134,8 +134,8 @@ inline Lanes<double> acosh_of_float(Lanes<double> x) {
   return select(x < one, Lanes<double>(std::numeric_limits<double>::quiet_NaN()), y);
 }
 
-/// For |x| < 1/2: 1 - erf(x). Beyond: exp(-x^2) t Q(t) with t = 1 / (1 + 0.4 |x|), a fit with
-/// relative error 1.7e-9.
+/// Returns erfc(x): 1 - erf(x) for |x| < 1/2, otherwise exp(-x^2) t Q(t) with t = 1 / (1 + 0.4
+/// |x|), a fit with a relative error of 1.7e-9.
 inline Lanes<float> erfc(Lanes<float> x) {
   static constexpr float kFit[] = {0x1.ce360cp-3f, 0x1.cd83d8p-3f,  0x1.b066bep-3f, 0x1.334012p-3f,
                                    0x1.a1f9a4p-3f, -0x1.1a237ep-3f, 0x1.5f482ap-2f, -0x1.48975ap-2f,
@@ -152,7 +152,7 @@ inline Lanes<float> erfc(Lanes<float> x) {
   return select(x == x, y, x);
 }
 
-/// x P(w) with w = -log(1 - x^2), or with sqrt(w) beyond w = 6.25.
+/// Returns x P(w) with w = -log(1 - x^2), or with sqrt(w) beyond w = 6.25.
 inline Lanes<float> erfinv(Lanes<float> x) {
   static constexpr float kNear[] = {0x1.9fa074p+0f,   0x1.eedbecp-3f,  -0x1.780eeap-8f,
                                     -0x1.b668dep-11f, 0x1.99357ep-13f, -0x1.aa500cp-17f,

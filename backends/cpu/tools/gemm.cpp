@@ -149,7 +149,7 @@ T dot(int64_t k, const T* a, const T* b) {
   return T(total);
 }
 
-/// c = a b for a column a and a row b.
+/// Computes c = a b for a column a and a row b.
 template <typename T>
 void multiply_outer(int64_t m, int64_t n, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc) {
   constexpr int64_t kColumns = 4096;

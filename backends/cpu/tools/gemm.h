@@ -17,8 +17,8 @@ struct Matrix {
 /// overlaps.
 bool is_plain(int64_t rows, int64_t columns, int64_t row, int64_t column);
 
-/// c = a b, or c += a b if `accumulate`. a is m x k and b is k x n, both plain; c is m x n with row
-/// stride `ldc`. The product for k = 0 is 0.
+/// Computes c = a b, or c += a b if `accumulate`. a is m x k and b is k x n, both plain; c is m x n
+/// with row stride `ldc`. The product for k = 0 is 0.
 ///
 /// float is computed by product.h or, if small, by oneDNN; double by product.h; integers wrap
 /// around. Uses OpenMP threads, or only the calling thread inside a parallel region.

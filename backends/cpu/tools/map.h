@@ -145,7 +145,7 @@ template <typename To, typename... From, typename F, size_t... K>
 
 }  // namespace detail
 
-/// y = f(inputs...) elementwise.
+/// Computes y = f(inputs...) elementwise.
 ///
 ///   map<T>(f, y, a, b)            all of type T
 ///   map<bool, T>(f, y, a, b)      inputs of type T

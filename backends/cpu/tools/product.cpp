@@ -37,7 +37,7 @@ inline constexpr int64_t kTileColumns = kVectors* kLanes<T>;
 
 constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
-/// a * b + c, rounded once where the processor can.
+/// Returns a * b + c, rounded once where the processor can.
 template <typename B>
 B multiply_add(B a, B b, B c) {
 #if defined(__FMA__) || XSIMD_WITH_AVX512F

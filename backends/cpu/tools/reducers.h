@@ -256,7 +256,7 @@ struct Contains {
   bool zero;
 
   Part add(Part part, Value value) const { return part | Part((value == Value(0)) == zero); }
-  /// With an integer as wide as the values, which vectorises.
+  /// Combines a block in an integer as wide as the values, which vectorises.
   Total block(const Value* values, int64_t n) const requires(sizeof(Value) >= 4) {
     int found = 0;
     for (int64_t i = 0; i < n; ++i) found |= int((values[i] == Value(0)) == zero);

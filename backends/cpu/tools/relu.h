@@ -8,7 +8,7 @@
 
 namespace tapegrad::backends::cpu {
 
-/// dz = dy where y, the result of a ReLU, is not 0, else 0. dz may alias dy.
+/// Computes dz = dy where y, the result of a ReLU, is not 0, else 0. dz may alias dy.
 inline void mask_by_result(const float* dy, const float* y, int64_t count, float* dz) {
   using B = Batch<float>;
   constexpr int64_t kLane = kLanes<float>;

@@ -56,8 +56,8 @@ struct WideFloats {
   }
 };
 
-/// parts[i] = combine(parts[i], row[i]) for each row in order, first <= i < last. combine takes
-/// vectors of double or doubles.
+/// Computes parts[i] = combine(parts[i], row[i]) for each row in order, first <= i < last. combine
+/// takes vectors of double or doubles.
 template <int kRows, typename Combine>
 void combine_in_double(double* parts, const float* const (&rows)[kRows], int64_t first,
                        int64_t last, const Combine& combine) {

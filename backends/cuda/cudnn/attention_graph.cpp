@@ -13,7 +13,7 @@ Form form_of_log_sums(const AttentionProblem& p) {
   return Graph::dense({p.q.sizes[0], p.q.sizes[1], p.q.sizes[2], 1});
 }
 
-/// x where a query sees the key, else `hidden`.
+/// Returns x where a query sees the key, else `hidden`.
 Value hide(Graph& g, Value x, Value hidden) {
   const Value query = g.place(x, 2), key = g.place(x, 3);
   return g.select(g.compare(CUDNN_POINTWISE_CMP_GE, query, key), x, hidden);

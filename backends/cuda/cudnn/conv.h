@@ -14,7 +14,7 @@ enum class ImageLayout { kChannelsFirst, kChannelsLast };
 // precision unless set_matmul_precision() allows TF32. Also not supported: empty tensors, tensors
 // of 2^31 elements or more, and addresses that are not aligned to 16 bytes.
 
-/// y = conv2d(x, weight), without bias.
+/// Computes y = conv2d(x, weight), without bias.
 bool cudnn_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y,
                   ImageLayout layout = ImageLayout::kChannelsFirst);
 /// The gradients of conv2d with respect to x and to the weight.

@@ -133,7 +133,7 @@ class Graph {
 
   Value map(cudnnPointwiseMode_t mode, Value x);
   Value map(cudnnPointwiseMode_t mode, Value x, Value y, Value into = kNew);
-  /// x where the condition is true, else y.
+  /// Returns x where the condition is true, else y.
   Value select(Value condition, Value x, Value y);
   Value compare(cudnnPointwiseMode_t mode, Value x, Value y);
   /// Returns the index of each element of x along a dimension.
@@ -141,7 +141,7 @@ class Graph {
   /// Reduces the last dimension.
   Value reduce(cudnnReduceTensorOp_t op, Value x);
   Value matmul(Value x, Value y, Value into = kNew);
-  /// x read as its transpose, with the given type; computes nothing.
+  /// Returns x read as its transpose, with the given type; computes nothing.
   Value transpose(Value x, cudnnDataType_t type);
 
   /// Operands of batch_norm(): images x and y [n, channels, h, w], two numbers, and float32 tensors

@@ -12,8 +12,8 @@ namespace tapegrad::backends::cuda {
 
 inline constexpr int64_t kFewestNormalized = int64_t{1} << 20;
 
-/// y = (x - mean) * invstd * weight + bias. Also computes each channel's mean, population variance
-/// and invstd = 1 / sqrt(var + eps). weight and bias may be empty.
+/// Computes y = (x - mean) * invstd * weight + bias. Also computes each channel's mean, population
+/// variance and invstd = 1 / sqrt(var + eps). weight and bias may be empty.
 bool cudnn_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                       Tensor& y, Tensor& mean, Tensor& var, Tensor& invstd);
 /// Computes dx, and the gradients of weight and bias that are not empty.

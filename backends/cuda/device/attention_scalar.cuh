@@ -117,7 +117,7 @@ class ScalarTiles {
       *reinterpret_cast<Pack<T, kPack>*>(memory_.weights + column(j) * kLine + y_ * kPack) = line;
     }
   }
-  /// sums += weights * rows of the slot.
+  /// Computes sums += weights * rows of the slot.
   __device__ void add(Sums& sums, int slot, int) {
     for (int first = 0; first < kOther; first += kPiece) {
       load_rows(staged_[slot], first);

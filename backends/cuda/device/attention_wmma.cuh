@@ -183,7 +183,7 @@ class TensorCoreTiles {
     }
     __syncwarp();
   }
-  /// sums += weights * rows of the slot.
+  /// Computes sums += weights * rows of the slot.
   __device__ void add(Sums& sums, int slot, int columns) {
 #pragma unroll
     for (int k = 0; k < kOther / kSide; ++k) {

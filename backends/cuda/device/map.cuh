@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads, kMapBlocks<F>)
   map_items<F, To, From...>(f, o, std::index_sequence_for<From...>{});
 }
 
-/// y = f(inputs...) elementwise.
+/// Computes y = f(inputs...) elementwise.
 ///
 ///   map<T>(f, y, a, b)            all of type T
 ///   map<bool, T>(f, y, a, b)      inputs of type T

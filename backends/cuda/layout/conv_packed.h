@@ -15,8 +15,8 @@ bool are_packed(DType dtype, int64_t channels, tapegrad::Device device);
 bool takes_packed_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
                          const Tensor& y);
 
-/// y = conv2d(x, weight), without bias, for operands that takes_packed_conv2d() accepts; y is left
-/// packed. Returns false, with nothing done, if cuDNN does not support it.
+/// Computes y = conv2d(x, weight), without bias, for operands that takes_packed_conv2d() accepts; y
+/// is left packed. Returns false, with nothing done, if cuDNN does not support it.
 bool conv2d_packed(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y);
 
 /// Gradients of conv2d_packed(). Tells which of the requested gradients were computed. dx is left

@@ -17,7 +17,7 @@ void hold_number(const Tensor& y, uint64_t bits);
 /// storage has memory.
 std::optional<uint64_t> held_number(const Tensor& x, int64_t element);
 
-/// y = the first `bytes` bytes of the number.
+/// Computes y = the first `bytes` bytes of the number.
 void store_number(uint64_t bits, std::byte* y, int64_t bytes, tapegrad::Device device);
 
 }  // namespace tapegrad::backends::cuda

@@ -14,7 +14,7 @@
 namespace tapegrad {
 namespace {
 
-/// sum += gradient; in place if nothing else owns the sum and nothing is recorded.
+/// Adds a gradient to a sum, in place if nothing else owns the sum and nothing is recorded.
 void add_to(Variable& sum, Variable&& gradient) {
   if (!sum.defined()) {
     sum = std::move(gradient);
