@@ -51,5 +51,7 @@ inline bool equal_bytes(const void* a, const void* b, size_t count) {
 }
 /// Throws Error with the text unless the condition holds.
 void expect(bool condition, std::string_view text);
+/// Expects that the parameters differ by at most 1e-13 of their norm.
+void expect_close(const nn::Module& a, const nn::Module& b, std::string_view what);
 
 }  // namespace tapegrad::dist

@@ -11,6 +11,12 @@ namespace tapegrad::dist {
 void expect(bool condition, std::string_view text) {
   if (!condition) throw Error("not true: " + std::string(text));
 }
+void expect_close(const nn::Module& a, const nn::Module& b, std::string_view what) {
+  for (size_t i = 0; i < a.parameters().size(); ++i) {
+    const Variable x = a.parameters()[i].detach(), y = b.parameters()[i].detach();
+    expect((x - y).norm().item() <= 1e-13 * x.norm().item(), what);
+  }
+}
 
 Variable drawn(uint64_t seed, const Shape& shape) {
   RandomGenerator generator(seed);

@@ -43,11 +43,4 @@ inline DataLoader loader_of(const Communicator& world, int64_t examples = kExamp
       {.batch_size = kBatch / world.size(), .shuffle = true, .seed = 4, .shard = world});
 }
 
-inline void expect_close(const nn::Module& a, const nn::Module& b, const std::string& what) {
-  for (size_t i = 0; i < a.parameters().size(); ++i) {
-    const Variable x = a.parameters()[i].detach(), y = b.parameters()[i].detach();
-    expect((x - y).norm().item() <= 1e-13 * x.norm().item(), what);
-  }
-}
-
 }  // namespace tapegrad::dist

@@ -29,13 +29,6 @@ nn::Sequential net() {
   return made;
 }
 
-void expect_near(const nn::Module& a, const nn::Module& b, const std::string& what) {
-  for (size_t i = 0; i < a.parameters().size(); ++i) {
-    const Variable x = a.parameters()[i].detach(), y = b.parameters()[i].detach();
-    expect((x - y).norm().item() <= 1e-13 * x.norm().item(), what);
-  }
-}
-
 void expect_equal_on_ranks(const Communicator& world, const nn::Module& model) {
   for (const Variable& each : model.parameters()) {
     const Tensor all = world.all_gather(each);
@@ -82,7 +75,7 @@ void ranks_with_different_numbers_of_batches(const Communicator& world) {
       optim::SGD opt(together, options);
       run(opt);
     }
-    expect_near(alone, together, "steps of the ranks that have a batch");
+    expect_close(alone, together, "steps of the ranks that have a batch");
     expect_equal_on_ranks(world, together);
   }
 }
@@ -159,7 +152,7 @@ void captured_steps(const Communicator& world) {
     second.reduce_gradients();
     update();
     expect(std::abs(got.item() - expected.item()) <= 1e-14, "the loss of a captured pass");
-    expect_near(eager, captured, "captured steps");
+    expect_close(eager, captured, "captured steps");
   }
   expect(pass.is_graphed() && update.is_graphed(),
          "the steps are captured: " + pass.reason() + update.reason());
@@ -184,7 +177,7 @@ void steps_that_communicate_are_not_captured(const Communicator& world) {
     const Variable x = drawn(uint64_t(10 * i + world.rank()), {4, 3});
     step(first, one, x);
     graphed(x);
-    expect_near(eager, captured, "steps that are not captured");
+    expect_close(eager, captured, "steps that are not captured");
   }
   expect(!graphed.is_graphed() && graphed.reason().find("other ranks") != std::string::npos,
          "the reason: " + graphed.reason());

@@ -9,10 +9,12 @@
 #include "ops/create.h"
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
+#include "tests/expect_near.h"
 
 namespace tapegrad {
 namespace {
 
+using testing::expect_near;
 using Doubles = std::vector<double>;
 using Variables = std::vector<Variable>;
 
@@ -29,11 +31,6 @@ Variables weights() {
     for (const Shape& shape : {Shape{6, 2}, Shape{6, 2}, Shape{6}, Shape{6}})
       list.push_back(wave(shape, sign));
   return list;
-}
-void expect_near(const Variable& got, const Doubles& expected) {
-  const Doubles values = got.to_vector<double>();
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-14) << i;
 }
 
 constexpr RecurrentOptions kBoth{.bidirectional = true};

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "core/base/error.h"
@@ -14,20 +15,17 @@
 #include "ops/reduce.h"
 #include "ops/resample.h"
 #include "ops/view.h"
+#include "tests/expect_near.h"
 
 namespace tapegrad {
 namespace {
 
+using testing::expect_near;
 using Doubles = std::vector<double>;
 Variable make(const Doubles& numbers, const Shape& shape) {
   return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
 }
 Doubles values(const Variable& x) { return x.to_vector<double>(); }
-void expect_near(const Variable& got, const Doubles& expected, double tolerance = 1e-14) {
-  const Doubles all = values(got);
-  ASSERT_EQ(all.size(), expected.size());
-  for (size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(all[i], expected[i], tolerance) << i;
-}
 
 TEST(Interpolate, AreaIsTheMeanOfThePixels) {
   const Variable x = randn({2, 3, 7, 10}), line = randn({1, 2, 9}), volume = randn({1, 2, 4, 6, 5});

@@ -9,18 +9,15 @@
 #include "ops/loss.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/expect_near.h"
 
 namespace tapegrad {
 namespace {
 
+using testing::expect_near;
 using Doubles = std::vector<double>;
 Variable make(const Doubles& numbers, const Shape& shape) {
   return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
-}
-void expect_near(const Variable& got, const Doubles& expected, double tolerance = 1e-14) {
-  const Doubles values = got.to_vector<double>();
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], tolerance) << i;
 }
 
 TEST(MarginLoss, Triplet) {

@@ -13,10 +13,12 @@
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+#include "tests/expect_near.h"
 
 namespace tapegrad {
 namespace {
 
+using testing::expect_near;
 using Doubles = std::vector<double>;
 Doubles values(const Variable& x) { return x.to_vector<double>(); }
 Variable make(const Doubles& numbers, const Shape& shape, DType dtype = f64) {
@@ -26,10 +28,6 @@ Variable wave(const Shape& shape, DType dtype = f64) {
   Doubles numbers(numel(shape));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(double(i * i % 97) + 0.5);
   return make(numbers, shape, dtype);
-}
-void expect_near(const Doubles& got, const Doubles& expected, double tolerance) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], tolerance) << i;
 }
 
 TEST(BatchNorm, T44_RunningStatistics) {
@@ -285,7 +283,7 @@ TEST(LayerNorm, FloatsOfAnySize) {
     for (double size : {1.0, 1e-25, 1e-35, 1e25, 1e38})
       for (double offset : {0.0, 0.3, 1000.0}) {
         if (size == 1e38 && offset > 1) continue;
-        SCOPED_TRACE(testing::Message() << n << ' ' << size << ' ' << offset);
+        SCOPED_TRACE(::testing::Message() << n << ' ' << size << ' ' << offset);
         expect_normalised_floats(((wave({3, n}) + offset) * size).to(f32), offset);
       }
 }
@@ -295,7 +293,7 @@ TEST(LayerNorm, FloatsOfAnySize) {
 TEST(LayerNorm, FirstElementsUnlikeTheOthers) {
   for (int64_t n : {5, 64, 1024, 40000})
     for (double ahead : {0.5, 3.0, 100.0, 1e6}) {
-      SCOPED_TRACE(testing::Message() << n << ' ' << ahead);
+      SCOPED_TRACE(::testing::Message() << n << ' ' << ahead);
       Doubles first(n, 0.0);
       std::fill_n(first.begin(), 4, ahead);
       expect_normalised_floats((wave({3, n}) + tensor(first)).to(f32), 0);

@@ -23,10 +23,12 @@
 #include "ops/softmax.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+#include "tests/expect_near.h"
 
 namespace tapegrad {
 namespace {
 
+using testing::expect_near;
 using Doubles = std::vector<double>;
 Variable make(const Doubles& numbers, const Shape& shape) {
   return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
@@ -35,11 +37,6 @@ Variable wave(const Shape& shape) {
   Doubles numbers(numel(shape));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(double(i * i % 97) + 0.5);
   return make(numbers, shape);
-}
-void expect_near(const Variable& got, const Doubles& expected, double tolerance = 1e-14) {
-  const Doubles values = got.to_vector<double>();
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], tolerance) << i;
 }
 
 TEST(Attention, AQueryThatSeesNoKeyGivesZero) {

@@ -8,9 +8,12 @@
 #include "optim/combined_schedulers.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"
+#include "tests/expect_near.h"
 
 namespace tapegrad::optim {
 namespace {
+
+using testing::expect_near;
 
 SGD sgd() { return SGD({zeros({1}, {.requires_grad = true})}, 1.0); }
 
@@ -25,10 +28,6 @@ std::vector<double> rates(Optimizer& optimizer, const std::vector<Scheduler*>& s
     got.push_back(optimizer.lr());
   }
   return got;
-}
-void expect_near(const std::vector<double>& got, const std::vector<double>& expected) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-14) << i;
 }
 double grows(int64_t t) { return 1.0 + double(t); }
 

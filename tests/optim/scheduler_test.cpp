@@ -10,9 +10,12 @@
 #include "optim/clip.h"
 #include "optim/combined_schedulers.h"
 #include "optim/optimizers.h"
+#include "tests/expect_near.h"
 
 namespace tapegrad::optim {
 namespace {
+
+using testing::expect_near;
 
 Variable parameter() { return zeros({3}, {.dtype = f64, .requires_grad = true}); }
 
@@ -25,11 +28,6 @@ std::vector<double> rates(Optimizer& optimizer, S& schedule, int count) {
     result.push_back(optimizer.lr());
   }
   return result;
-}
-
-void expect_near(const std::vector<double>& got, const std::vector<double>& expected) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-14) << i;
 }
 
 TEST(Scheduler, StepMultiStepExponential) {
