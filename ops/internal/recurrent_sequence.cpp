@@ -43,10 +43,11 @@ Tensor at(const Tensor& x, int64_t t) {
 }
 
 /// Returns w [out, in] for products with `batch` rows in each of `steps` steps. The CPU's product
-/// packs the rows of a weight in every step; a copy whose columns are contiguous is not packed. A
-/// large weight is bounded by memory, and with many rows packing costs little.
+/// packs the rows of a weight in every step; a copy whose columns are contiguous is not packed. The
+/// copy takes as long as packing in a few steps. With many rows packing costs little, and with few
+/// rows or a large weight the product is bounded by memory.
 Tensor for_steps(const Tensor& w, int64_t batch, int64_t steps) {
-  constexpr int64_t kFewestSteps = 4, kFewestRows = 8, kMostRows = 64, kMostElements = 1 << 19;
+  constexpr int64_t kFewestSteps = 6, kFewestRows = 4, kMostRows = 64, kMostElements = 1 << 20;
   if (w.device() != cpu || w.dtype() != f32 || steps < kFewestSteps || batch < kFewestRows ||
       batch > kMostRows || w.numel() > kMostElements)
     return w;
