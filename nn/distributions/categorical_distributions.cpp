@@ -126,18 +126,18 @@ Variable OneHotCategorical::draw(const Shape& sample_shape, RandomGenerator& gen
   return one_hot(ids, categorical.probs.size(-1)).to(categorical.probs.dtype());
 }
 
-RelaxedOneHotCategorical::RelaxedOneHotCategorical(double heat, const Odds& odds)
-    : Distribution("RelaxedOneHotCategorical", {odds.probs, odds.logits}),
-      temperature(heat),
+RelaxedOneHotCategorical::RelaxedOneHotCategorical(const Parameter& heat, const Odds& odds)
+    : Distribution("RelaxedOneHotCategorical", {odds.probs, odds.logits, heat}),
+      temperature(as_variable(heat)),
       categorical(odds) {
   const ErrorLine line(odds.where);
-  if (!(heat > 0)) fail<ArgumentError>(kind(), ": temperature > 0 is required, not ", heat);
+  require(kind(), "temperature > 0", temperature > 0, {temperature});
 }
 Variable RelaxedOneHotCategorical::log_prob_at(const Variable& value) const {
   const auto n = double(categorical.logits.size(-1));
   const Variable score = categorical.logits - temperature * log(value);
   const Variable total = sum(score - logsumexp(score, -1, true), -1);
-  return total + (std::lgamma(n) + (n - 1) * std::log(temperature)) - sum(log(value), -1);
+  return total + (std::lgamma(n) + (n - 1) * log(temperature)) - sum(log(value), -1);
 }
 Variable RelaxedOneHotCategorical::entropy() const {
   fail<ArgumentError>(kind(), ": no formula for entropy()");

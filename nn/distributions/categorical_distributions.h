@@ -66,15 +66,15 @@ class OneHotCategorical final : public Distribution {
 /// entropy() throw ArgumentError.
 class RelaxedOneHotCategorical final : public Distribution {
  public:
-  RelaxedOneHotCategorical(double heat, const Variable& p, Where where = Where::current())
+  RelaxedOneHotCategorical(const Parameter& heat, const Variable& p, Where where = Where::current())
       : RelaxedOneHotCategorical(heat, Odds{p, {}, where}) {}
-  RelaxedOneHotCategorical(double temperature, const Odds& odds);
+  RelaxedOneHotCategorical(const Parameter& temperature, const Odds& odds);
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
   int event_rank() const override { return 1; }
 
-  double temperature;
+  Variable temperature;
   Categorical categorical;
 
  private:

@@ -81,6 +81,17 @@ TEST(DistributionNumbers, DistributionsOfDistributions) {
             -1.0592501082649117, 0.22372946735924776);
 }
 
+TEST(DistributionNumbers, ATemperature) {
+  const Variable probs = t({0.2, 0.3, 0.5}), value = t({0.1, 0.2, 0.7});
+  EXPECT_NEAR(RelaxedOneHotCategorical(0.5, probs).log_prob(value).item(), 0.27637489060978204,
+              1e-14);
+  const Variable temperature = t(0.5).requires_grad_();
+  const Variable y = RelaxedOneHotCategorical(temperature, {.probs = probs}).log_prob(value);
+  EXPECT_NEAR(y.item(), 0.27637489060978204, 1e-14);
+  y.backward();
+  EXPECT_NEAR(temperature.grad().item(), 3.9300773514935483, 1e-13);
+}
+
 // Closed forms. Without a Variable, numbers are of the default dtype.
 TEST(DistributionNumbers, NumbersOnly) {
   EXPECT_EQ(Beta(2, 3).log_prob(0.3).dtype(), f32);
