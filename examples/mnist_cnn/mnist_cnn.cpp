@@ -154,6 +154,31 @@ void print_as_text(const std::string& title, const tg::Evaluation& result) {
             << std::defaultfloat << std::setprecision(6);
 }
 
+/// Returns the ranks of the program. Each rank has its own device, and only the first one prints.
+tg::dist::Communicator start_ranks() {
+  tg::dist::InitOptions start;
+  if (const double timeout = examples::in_range("--timeout", absl::GetFlag(FLAGS_timeout), 0.0);
+      timeout > 0)
+    start.timeout = timeout;
+  const auto world =
+      absl::GetFlag(FLAGS_distributed) ? tg::dist::init(start) : tg::dist::Communicator();
+  silence_other_ranks(world);
+  if (const auto device = tg::default_device(); world.size() > 1 && device != tg::cpu)
+    tg::set_default_device(
+        {device.type, int8_t(tg::dist::local_rank() % tg::cuda::device_count())});
+  return world;
+}
+
+void write_files(const std::filesystem::path& out, nn::Module& model, const tg::History& history) {
+  tg::save(out / "model.safetensors", model);
+  tg::save(out / "model_f16.safetensors", model, {.dtype = tg::f16});
+  history.save_error_curves(out / "error.svg");
+  std::cout << "\nwritten to " << out.string() << ": model.safetensors ("
+            << std::filesystem::file_size(out / "model.safetensors")
+            << " bytes), model_f16.safetensors ("
+            << std::filesystem::file_size(out / "model_f16.safetensors") << " bytes), error.svg\n";
+}
+
 void run() {
   const double lr = examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   const int64_t epochs = examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), int64_t(0));
@@ -169,16 +194,7 @@ void run() {
     throw tg::ArgumentError("--labels: \"" + labels + "\" is not long or text");
   const tg::ProgressStyle style = progress_style(absl::GetFlag(FLAGS_progress));
   examples::use_device(absl::GetFlag(FLAGS_device));
-  tg::dist::InitOptions start;
-  if (const double timeout = examples::in_range("--timeout", absl::GetFlag(FLAGS_timeout), 0.0);
-      timeout > 0)
-    start.timeout = timeout;
-  const auto world =
-      absl::GetFlag(FLAGS_distributed) ? tg::dist::init(start) : tg::dist::Communicator();
-  silence_other_ranks(world);
-  if (const auto device = tg::default_device(); world.size() > 1 && device != tg::cpu)
-    tg::set_default_device(
-        {device.type, int8_t(tg::dist::local_rank() % tg::cuda::device_count())});
+  const tg::dist::Communicator world = start_ranks();
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   tg::manual_seed(seed);
 
@@ -224,14 +240,7 @@ void run() {
   std::cout << "Test loss: " << result.loss << "\nTest accuracy: " << result.accuracy << "\n\n";
   history.times.print(std::cout, batches.size());
 
-  if (out.empty() || !world.is_first()) return;
-  tg::save(out / "model.safetensors", model);
-  tg::save(out / "model_f16.safetensors", model, {.dtype = tg::f16});
-  history.save_error_curves(out / "error.svg");
-  std::cout << "\nwritten to " << out.string() << ": model.safetensors ("
-            << std::filesystem::file_size(out / "model.safetensors")
-            << " bytes), model_f16.safetensors ("
-            << std::filesystem::file_size(out / "model_f16.safetensors") << " bytes), error.svg\n";
+  if (!out.empty() && world.is_first()) write_files(out, model, history);
 }
 
 }  // namespace
