@@ -12,16 +12,12 @@
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
+#include "data/internal/check_index.h"
 #include "ops/index.h"
 #include "ops/view.h"
 
 namespace tapegrad {
 namespace {
-
-void check_index(int64_t index, int64_t size) {
-  if (index < 0 || index >= size)
-    fail<IndexError>("dataset: index ", index, " is outside [0, ", size, ")");
-}
 
 Variable stack_of(const std::vector<Example>& examples, Variable Example::*part) {
   std::vector<Variable> parts;

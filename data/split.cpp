@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
+#include "data/internal/check_index.h"
 #include "data/loader.h"
 #include "ops/index.h"
 
@@ -13,11 +14,6 @@ namespace tapegrad {
 namespace {
 
 using Indices = std::vector<int64_t>;
-
-void check_index(int64_t index, int64_t size) {
-  if (index < 0 || index >= size)
-    fail<IndexError>("dataset: index ", index, " is outside [0, ", size, ")");
-}
 
 std::pair<Indices, Indices> split_indices(int64_t size, double share, uint64_t seed) {
   if (!(share >= 0 && share <= 1))
