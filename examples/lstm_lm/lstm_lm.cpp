@@ -95,7 +95,7 @@ void continue_text(const LanguageModel& model, const word2vec::Vocabulary& vocab
   std::cout << "...\n";
 }
 
-void run() {
+void check_flags() {
   examples::at_least(1, {{"--batch_size", absl::GetFlag(FLAGS_batch_size)},
                          {"--steps", absl::GetFlag(FLAGS_steps)},
                          {"--width", absl::GetFlag(FLAGS_width)},
@@ -107,6 +107,10 @@ void run() {
   examples::in_range("--dropout", absl::GetFlag(FLAGS_dropout), 0.0, 0.99);
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   examples::in_range("--clip", absl::GetFlag(FLAGS_clip), 1e-6);
+}
+
+void run() {
+  check_flags();
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
   const std::string file = examples::run_file(out, absl::GetFlag(FLAGS_resume));
   examples::use_device(absl::GetFlag(FLAGS_device));
