@@ -212,7 +212,7 @@ Communicator init(InitOptions options) {
   if (place ? place->size == 1 && place->rank == 0 : launch.size == 1) return {};
   if (one.open != nullptr)
     fail<Error>(
-        "dist::init: the ranks of this program have said goodbye; keep what the first init() "
+        "dist::init: this program has closed its connections; keep what the first init() "
         "returned");
   const auto connection = Connection::open(
       [&] { return place ? make_tcp_engine(*place, timeout) : make_mpi_engine(launch); }, timeout);

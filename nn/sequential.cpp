@@ -55,7 +55,7 @@ size_t run_first(std::span<const AnyModule> layers, Variable& value, Where where
 
 }  // namespace
 
-Module& AnyModule::fail_empty() { fail<ArgumentError>("AnyModule: it holds no module"); }
+Module& AnyModule::fail_empty() { fail<ArgumentError>("AnyModule: the object holds no module"); }
 
 ModuleList::ModuleList() : Module(OfModel()) {}
 ModuleList::ModuleList(std::initializer_list<AnyModule> modules) : ModuleList() {

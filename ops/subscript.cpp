@@ -243,7 +243,8 @@ Subscript parse_subscript(std::string_view text, const std::vector<Variable>& te
   if (text == "...") return ellipsis;
   if (text == "None") return newaxis;
   if (text == "t") {
-    if (next == tensors.size()) fail<ArgumentError>("at: more t than tensors");
+    if (next == tensors.size())
+      fail<ArgumentError>("at: more subscripts \"t\" than the ", tensors.size(), " tensors");
     return tensors[next++];
   }
   if (text.find(':') == text.npos) return parse_number(text);
@@ -267,7 +268,9 @@ Subscripts parse_subscripts(const Arguments& a) {
     subscripts.push_back(parse_subscript(rest.substr(0, comma), a.list, next));
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
-  if (next != a.list.size()) fail<ArgumentError>("at: more tensors than t in \"", text, '"');
+  if (next != a.list.size())
+    fail<ArgumentError>("at: ", a.list.size(), " tensors for ", next, " subscripts \"t\" in \"",
+                        text, '"');
   return subscripts;
 }
 

@@ -252,7 +252,7 @@ Variable Optimizer::step(LossClosure closure) {
 }
 
 void Optimizer::step_unless(const Tensor& found_inf) {
-  if (!skipped_) fail<ArgumentError>(kind_, ": a step is to be made once before it is recorded");
+  if (!skipped_) fail<ArgumentError>(kind_, ": make a step before steps are recorded");
   make_steps({found_inf, skipped_});
   kernels::accumulate(found_inf.to(i64), skipped_);
 }
