@@ -139,15 +139,6 @@ Variable RelaxedOneHotCategorical::log_prob_at(const Variable& value) const {
   const Variable total = sum(score - logsumexp(score, -1, true), -1);
   return total + (std::lgamma(n) + (n - 1) * log(temperature)) - sum(log(value), -1);
 }
-Variable RelaxedOneHotCategorical::entropy() const {
-  fail<ArgumentError>(kind(), ": no formula for entropy()");
-}
-Variable RelaxedOneHotCategorical::mean() const {
-  fail<ArgumentError>(kind(), ": no formula for mean()");
-}
-Variable RelaxedOneHotCategorical::variance() const {
-  fail<ArgumentError>(kind(), ": no formula for variance()");
-}
 Variable RelaxedOneHotCategorical::draw_differentiably(const Shape& sample_shape,
                                                        RandomGenerator& generator) const {
   const Variable& logits = categorical.logits;

@@ -69,9 +69,6 @@ class RelaxedOneHotCategorical final : public Distribution {
   RelaxedOneHotCategorical(const Parameter& heat, const Variable& p, Where where = Where::current())
       : RelaxedOneHotCategorical(heat, Odds{p, {}, where}) {}
   RelaxedOneHotCategorical(const Parameter& temperature, const Odds& odds);
-  Variable entropy() const override;
-  Variable mean() const override;
-  Variable variance() const override;
   int event_rank() const override { return 1; }
 
   Variable temperature;

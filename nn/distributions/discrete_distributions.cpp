@@ -139,9 +139,6 @@ Variable NegativeBinomial::log_prob_at(const Variable& given) const {
            log_of(x, total_count, probs, logits, has_logits_);
   });
 }
-Variable NegativeBinomial::entropy() const {
-  fail<ArgumentError>(kind(), ": no formula for entropy()");
-}
 Variable NegativeBinomial::mean() const { return total_count * exp(logits); }
 Variable NegativeBinomial::variance() const { return mean() / sigmoid(-logits); }
 Variable NegativeBinomial::draw(const Shape& sample_shape, RandomGenerator& generator) const {
@@ -182,7 +179,6 @@ Variable Poisson::log_prob_at(const Variable& given) const {
   return log_density(value, is_no_count(value), 0.0,
                      [&](const Variable& x) { return xlogy(x, rate) - rate - lgamma(x + 1.0); });
 }
-Variable Poisson::entropy() const { fail<ArgumentError>(kind(), ": no formula for entropy()"); }
 Variable Poisson::mean() const { return rate; }
 Variable Poisson::variance() const { return rate; }
 Variable Poisson::draw(const Shape& sample_shape, RandomGenerator& generator) const {

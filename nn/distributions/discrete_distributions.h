@@ -50,7 +50,6 @@ class NegativeBinomial final : public Distribution {
   NegativeBinomial(const Parameter& count, const Parameter& p)
       : NegativeBinomial(count, Odds{p, {}, p.where()}) {}
   NegativeBinomial(const Parameter& total_count, const Odds& odds);
-  Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
 
@@ -85,7 +84,6 @@ class Geometric final : public Distribution {
 class Poisson final : public Distribution {
  public:
   explicit Poisson(const Parameter& rate);
-  Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
 

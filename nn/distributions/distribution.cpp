@@ -35,12 +35,14 @@ Variable Distribution::icdf(const Parameter& probability) const {
   const ErrorLine line(probability.where());
   return icdf_at(as_variable(probability));
 }
-Variable Distribution::cdf_at(const Variable&) const {
-  fail<ArgumentError>(kind_, ": no formula for cdf()");
+void Distribution::fail_formula(std::string_view function) const {
+  fail<ArgumentError>(kind_, ": no formula for ", function, "()");
 }
-Variable Distribution::icdf_at(const Variable&) const {
-  fail<ArgumentError>(kind_, ": no formula for icdf()");
-}
+Variable Distribution::cdf_at(const Variable&) const { fail_formula("cdf"); }
+Variable Distribution::icdf_at(const Variable&) const { fail_formula("icdf"); }
+Variable Distribution::entropy() const { fail_formula("entropy"); }
+Variable Distribution::mean() const { fail_formula("mean"); }
+Variable Distribution::variance() const { fail_formula("variance"); }
 
 Variable Distribution::stddev() const { return sqrt(variance()); }
 Shape Distribution::value_shape() const { return mean().shape(); }

@@ -64,9 +64,10 @@ class Distribution {
   /// icdf() is NaN outside of [0, 1]. Throw ArgumentError if there is no formula.
   Variable cdf(const Parameter& value) const;
   Variable icdf(const Parameter& probability) const;
-  virtual Variable entropy() const = 0;
-  virtual Variable mean() const = 0;
-  virtual Variable variance() const = 0;
+  /// Throw ArgumentError if there is no formula.
+  virtual Variable entropy() const;
+  virtual Variable mean() const;
+  virtual Variable variance() const;
   Variable stddev() const;
   /// Number of dimensions of one value: 0 for numbers, 1 for vectors.
   virtual int event_rank() const { return 0; }
@@ -102,6 +103,8 @@ class Distribution {
   /// Draws a sample. Called without recording. Calls draw_differentiably() unless overridden.
   virtual Variable draw(const Shape& sample_shape, RandomGenerator& generator) const;
   virtual Variable draw_differentiably(const Shape& sample_shape, RandomGenerator& generator) const;
+
+  [[noreturn]] void fail_formula(std::string_view function) const;
 
   std::string_view kind_;
   TensorOptions of_number_;

@@ -26,15 +26,6 @@ Variable TransformedDistribution::log_prob_at(const Variable& value) const {
   const Variable x = transform_.inv(value);
   return base_->log_prob(x) - sum_last(transform_.log_abs_det_jacobian(x, value), event_rank());
 }
-Variable TransformedDistribution::entropy() const {
-  fail<ArgumentError>(kind(), ": no formula for entropy()");
-}
-Variable TransformedDistribution::mean() const {
-  fail<ArgumentError>(kind(), ": no formula for mean()");
-}
-Variable TransformedDistribution::variance() const {
-  fail<ArgumentError>(kind(), ": no formula for variance()");
-}
 Variable TransformedDistribution::cdf_at(const Variable& value) const {
   const Variable below = base_->cdf(transform_.inv(value));
   return where(transform_.sign() > 0, below, 1.0 - below);
@@ -76,9 +67,6 @@ Variable MixtureSameFamily::weights() const {
 }
 Variable MixtureSameFamily::log_prob_at(const Variable& value) const {
   return logsumexp(components_->log_prob(spread(value)) + log_softmax(mixture_.logits, -1), -1);
-}
-Variable MixtureSameFamily::entropy() const {
-  fail<ArgumentError>(kind(), ": no formula for entropy()");
 }
 Variable MixtureSameFamily::mean() const {
   return sum(weights() * components_->mean(), -1 - event_rank());

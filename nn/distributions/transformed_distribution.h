@@ -27,9 +27,6 @@ class TransformedDistribution : public Distribution {
         base_(std::make_shared<D>(base)),
         transform_(transforms) {}
   const Distribution& base_dist() const { return *base_; }
-  Variable entropy() const override;
-  Variable mean() const override;
-  Variable variance() const override;
   int event_rank() const override { return base_->event_rank(); }
 
  private:
@@ -74,7 +71,7 @@ class Independent final : public Distribution {
 };
 
 /// A mixture of the components along the last dimension of a batch of distributions, with the
-/// weights of a Categorical. rsample() throws ArgumentError.
+/// weights of a Categorical. entropy() and rsample() throw ArgumentError.
 class MixtureSameFamily final : public Distribution {
  public:
   template <std::derived_from<Distribution> D>
@@ -82,7 +79,6 @@ class MixtureSameFamily final : public Distribution {
       : Distribution("MixtureSameFamily", components),
         mixture_(mixture),
         components_(std::make_shared<D>(components)) {}
-  Variable entropy() const override;  // throws ArgumentError
   Variable mean() const override;
   Variable variance() const override;
   int event_rank() const override { return components_->event_rank(); }

@@ -170,6 +170,9 @@ TEST(FurtherDistributions, Discrete) {
   expect(RelaxedOneHotCategorical(0.5, q).log_prob(t({0.1, 0.2, 0.7})), {0.276374890609782});
   EXPECT_THROW(Binomial(-1, p), ArgumentError);
   EXPECT_THROW(Poisson(b).entropy(), ArgumentError);
+  EXPECT_THROW(RelaxedOneHotCategorical(0.5, q).mean(), ArgumentError);
+  EXPECT_THROW(RelaxedOneHotCategorical(0.5, q).variance(), ArgumentError);
+  EXPECT_THROW(RelaxedOneHotCategorical(0.5, q).entropy(), ArgumentError);
 }
 
 TEST(FurtherDistributions, Transformed) {
@@ -202,6 +205,8 @@ TEST(FurtherDistributions, Transformed) {
   EXPECT_TRUE(result) << result.message;
   EXPECT_FALSE(squashed.sample({2}).requires_grad());
   EXPECT_THROW(squashed.mean(), ArgumentError);
+  EXPECT_THROW(squashed.variance(), ArgumentError);
+  EXPECT_THROW(squashed.entropy(), ArgumentError);
 }
 
 TEST(FurtherDistributions, IndependentAndMixtures) {
@@ -226,6 +231,7 @@ TEST(FurtherDistributions, IndependentAndMixtures) {
   expect(vectors.variance(), {1.75, 1.75});
   EXPECT_EQ(vectors.sample({7}).shape(), (Shape{7, 2}));
   EXPECT_THROW(mixture.rsample({1}), ArgumentError);
+  EXPECT_THROW(mixture.entropy(), ArgumentError);
 }
 
 /// The moments of 20,000 samples.
