@@ -44,6 +44,7 @@ Categorical::Categorical(const Odds& odds)
     logits = given - logsumexp(given, {-1}, true);
     probs = softmax(logits, -1);
   }
+  of_number_.dtype = f64;  // represents each class id, unlike a dtype of 16 bits
 }
 Variable Categorical::log_prob_at(const Variable& ids) const {
   const Variable index = unsqueeze(ids.to(i64), -1);

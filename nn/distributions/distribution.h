@@ -90,11 +90,13 @@ class Distribution {
   explicit Distribution(std::string_view kind, std::initializer_list<Parameter> parameters = {});
   /// Gives numbers the dtype and the device that they have in `part`.
   Distribution(std::string_view kind, const Distribution& part)
-      : kind_(kind), of_number_(part.of_number_) {}
+      : of_number_(part.of_number_), kind_(kind) {}
   std::string_view kind() const { return kind_; }
   Variable as_variable(const Parameter& value) const { return value.as_variable(of_number_); }
   /// Returns the shape of a single sample: [batch, event].
   virtual Shape value_shape() const;
+
+  TensorOptions of_number_;  // dtype and device of numbers
 
  private:
   virtual Variable log_prob_at(const Variable& value) const = 0;
@@ -107,7 +109,6 @@ class Distribution {
   [[noreturn]] void fail_formula(std::string_view function) const;
 
   std::string_view kind_;
-  TensorOptions of_number_;
 };
 
 }  // namespace tapegrad::distributions

@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "nn/distributions/distributions.h"
+#include "ops/arithmetic.h"
 #include "ops/create.h"
 #include "ops/unary.h"
 
@@ -104,6 +105,10 @@ TEST(DistributionNumbers, NumbersOnly) {
 }
 
 TEST(DistributionNumbers, BesideFloat16AndWholeNumbers) {
+  // 3001 is not a float16; 3000 and 3002 are.
+  const Variable logits = remainder(arange(4000), 2).to(f16);
+  const Categorical classes({.logits = logits});
+  EXPECT_EQ(classes.log_prob(3001).item(), classes.logits.select(0, 3001).item());
   const Variable half = full({2}, 0.5, {.dtype = f16});
   EXPECT_EQ(Normal(0.0, half).log_prob(0.25).dtype(), f16);
   const Variable whole = tensor({1, 2}, {.dtype = i64});
