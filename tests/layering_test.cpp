@@ -38,7 +38,7 @@ const std::map<std::string, Names> kAllowed = {
 /// may include all of them.
 const std::vector<std::string> kWings = {"base", "dispatch", "tape", "autograd", "inspect"};
 
-/// Number of units of the tape that include each other: node, variable, grad, view, op, backward ...
+/// Number of units of the tape that include each other, such as node, variable, grad, view and op.
 constexpr size_t kTapeUnits = 9;
 
 /// The permitted includes of a higher folder; docs/architecture.md gives the reasons.
