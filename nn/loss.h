@@ -72,18 +72,7 @@ struct BCEWithLogitsLoss final : Stateless<BCEWithLogitsLoss> {
   }
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
-/// A Reduction, or "batchmean": the sum divided by the batch size. "mean" is over all elements.
-struct KLDivReduction {
-  KLDivReduction(Reduction of) : kind(of) {}
-  KLDivReduction(Reduction::Kind of) : kind(of) {}
-  KLDivReduction(std::string_view name)
-      : kind(name == "batchmean" ? Reduction("sum") : Reduction(name)),
-        is_batchmean(name == "batchmean") {}
-  KLDivReduction(const char* name) : KLDivReduction(std::string_view(name)) {}
-
-  Reduction kind;
-  bool is_batchmean = false;
-};
+using tapegrad::KLDivReduction;
 struct KLDivOptions {
   KLDivReduction reduction = Reduction::kMean;
   bool log_target = false;
@@ -91,8 +80,8 @@ struct KLDivOptions {
 struct KLDivLoss final : Stateless<KLDivLoss> {
   KLDivOptions with;
   explicit KLDivLoss(KLDivOptions options = {});
-  explicit KLDivLoss(const char* reduction, bool log_target = false)
-      : KLDivLoss(KLDivOptions{reduction, log_target}) {}
+  explicit KLDivLoss(const char* reduction, bool log_target = false, Where where = Where::current())
+      : KLDivLoss(KLDivOptions{{reduction, where}, log_target}) {}
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 

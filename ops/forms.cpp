@@ -322,20 +322,28 @@ Variable repeat_interleave(const Variable& x, const Variable& times, int dim, Wh
   return index_select(x, dim, tensor(index, {.device = x.device()}));
 }
 
-Reduction::Kind Reduction::parse(std::string_view name) {
+Reduction::Kind Reduction::parse(std::string_view name, Where where) {
   if (name == "mean") return kMean;
   if (name == "sum") return kSum;
   if (name == "none") return kNone;
-  fail<ArgumentError>("reduction: \"mean\", \"sum\" or \"none\" wanted, not \"", name, '"');
+  fail_at<ArgumentError>(where, "reduction: \"mean\", \"sum\" or \"none\" wanted, not \"", name,
+                         '"');
+}
+
+KLDivReduction::KLDivReduction(std::string_view name, Where where)
+    : kind(Reduction::kSum), is_batchmean(name == "batchmean") {
+  if (is_batchmean) return;
+  if (name != "mean" && name != "sum" && name != "none")
+    fail_at<ArgumentError>(
+        where, "reduction: \"batchmean\", \"mean\", \"sum\" or \"none\" wanted, not \"", name, '"');
+  kind = Reduction(name, where);
 }
 
 Variable kl_div(const Variable& x, const Variable& target, std::string_view reduction,
                 bool log_target, Where where) {
-  const ErrorLine line(where);
-  const bool by_batch = reduction == "batchmean";
-  const Reduction kind = by_batch ? Reduction(Reduction::kSum) : Reduction(reduction);
-  const Variable loss = kl_div(x, target, log_target, kind, where);
-  return by_batch && x.rank() > 0 ? div({loss, where}, {x.size(0), where}) : loss;
+  const KLDivReduction how(reduction, where);
+  const Variable loss = kl_div(x, target, log_target, how.kind, where);
+  return how.is_batchmean && x.rank() > 0 ? div({loss, where}, {x.size(0), where}) : loss;
 }
 
 Variable quantile(const Variable& x, std::initializer_list<double> q, QuantileOptions options,

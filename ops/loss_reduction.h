@@ -14,14 +14,28 @@ class Reduction {
   enum Kind { kMean, kSum, kNone };
   static constexpr Kind Mean = kMean, Sum = kSum, None = kNone;  // as in libtorch
   constexpr Reduction(Kind kind) : kind_(kind) {}
-  Reduction(std::string_view name) : kind_(parse(name)) {}
-  Reduction(const char* name) : kind_(parse(name)) {}
+  Reduction(std::string_view name, Where where = Where::current()) : kind_(parse(name, where)) {}
+  Reduction(const char* name, Where where = Where::current()) : kind_(parse(name, where)) {}
   constexpr operator Kind() const { return kind_; }
 
  private:
-  static Kind parse(std::string_view name);
+  static Kind parse(std::string_view name, Where where);
 
   Kind kind_;
+};
+
+/// Reduction of kl_div(): a Reduction, or "batchmean", the sum divided by the batch size. "mean" is
+/// over all elements.
+struct KLDivReduction {
+  KLDivReduction(Reduction of) : kind(of) {}
+  KLDivReduction(Reduction::Kind of) : kind(of) {}
+  /// Throws ArgumentError for another name.
+  KLDivReduction(std::string_view name, Where where = Where::current());
+  KLDivReduction(const char* name, Where where = Where::current())
+      : KLDivReduction(std::string_view(name), where) {}
+
+  Reduction kind;
+  bool is_batchmean = false;
 };
 
 /// Options of mse_loss(x, y, {.reduction = "sum"}).

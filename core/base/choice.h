@@ -32,17 +32,17 @@ class Choice {
   constexpr Choice(E value) : value_(value) {}
   /// Throws ArgumentError for an unknown name; the error lists the known ones.
   template <std::convertible_to<std::string_view> Name>
-  Choice(const Name& name) : value_(parse(name)) {}
+  Choice(const Name& name, Where where = Where::current()) : value_(parse(name, where)) {}
   constexpr operator E() const { return value_; }
 
  private:
-  static E parse(std::string_view name) {
+  static E parse(std::string_view name, Where where) {
     std::string known;
     for (const auto& choice : choice_names(E())) {
       if (choice.name == name) return choice.value;
       known.append(known.empty() ? "" : ", ").append(choice.name);
     }
-    fail<ArgumentError>("no option is called \"", name, "\"; there are ", known);
+    fail_at<ArgumentError>(where, "no option is called \"", name, "\"; there are ", known);
   }
 
   E value_;

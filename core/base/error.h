@@ -116,4 +116,25 @@ template <typename E, typename... Parts>
   throw error;
 }
 
+/// Returns work(). Adds the user's line to an error that has no location.
+template <typename Work>
+decltype(auto) at_line(Where where, Work&& work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
+}
+
+/// Throws E like fail(), for a check before an op runs. `where` is the user's line.
+template <typename E, typename... Parts>
+[[noreturn, gnu::cold, gnu::noinline]] void fail_at(Where where, const Parts&... parts) {
+  detail::ErrorText text;
+  (text.add(parts), ...);
+  E error(text.text());
+  detail::locate(error, where);
+  throw error;
+}
+
 }  // namespace tapegrad
