@@ -193,15 +193,15 @@ inline Variable concatenate(VariableList inputs, int dim = 0, Where where = Wher
 inline Variable row_stack(VariableList inputs, Where where = Where::current()) {
   return vstack(inputs, where);
 }
-inline std::vector<Variable> vsplit(const Variable& x, int64_t sections,
+inline std::vector<Variable> vsplit(const Variable& x, const Sections& sections,
                                     Where where = Where::current()) {
   return tensor_split(x, sections, 0, where);
 }
-inline std::vector<Variable> hsplit(const Variable& x, int64_t sections,
+inline std::vector<Variable> hsplit(const Variable& x, const Sections& sections,
                                     Where where = Where::current()) {
   return tensor_split(x, sections, x.rank() == 1 ? 0 : 1, where);
 }
-inline std::vector<Variable> dsplit(const Variable& x, int64_t sections,
+inline std::vector<Variable> dsplit(const Variable& x, const Sections& sections,
                                     Where where = Where::current()) {
   return tensor_split(x, sections, 2, where);
 }

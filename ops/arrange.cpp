@@ -31,9 +31,9 @@ std::vector<Variable> unbind(const Variable& x, int dim, Where where) {
 /// Larger numbers of parts, most of them empty, would exhaust the memory after a long time.
 constexpr int64_t kMostParts = int64_t(1) << 24;
 
-std::vector<Variable> tensor_split(const Variable& x, int64_t sections, int dim, Where where) {
-  const CallLine line(where);
-  dim = normalize_dim("tensor_split", dim, x.rank());
+namespace {
+
+std::vector<Variable> split_equally(const Variable& x, int64_t sections, int dim) {
   if (sections < 1 || sections > kMostParts)
     fail<ArgumentError>("tensor_split: ", sections, " sections, not in [1, ", kMostParts, "]");
   const int64_t size = x.size(dim), least = size / sections, longer = size % sections;
@@ -42,13 +42,16 @@ std::vector<Variable> tensor_split(const Variable& x, int64_t sections, int dim,
   return split(x, sizes, dim);
 }
 
-std::vector<Variable> tensor_split(const Variable& x, const std::vector<int64_t>& indices, int dim,
+}  // namespace
+
+std::vector<Variable> tensor_split(const Variable& x, const Sections& sections, int dim,
                                    Where where) {
   const CallLine line(where);
   dim = normalize_dim("tensor_split", dim, x.rank());
+  if (!sections.is_list()) return split_equally(x, sections.number(), dim);
   std::vector<Variable> pieces;
   int64_t start = 0;
-  for (const int64_t index : indices) {
+  for (const int64_t index : sections.list()) {
     pieces.push_back(slice(x, dim, start, index));
     start = index;
   }

@@ -11,13 +11,10 @@ namespace tapegrad {
 
 /// Returns the entries along dim, without this dimension. The results are views.
 std::vector<Variable> unbind(const Variable& x, int dim = 0, Where where = Where::current());
-/// Splits x along dim into `sections` pieces whose sizes differ by at most 1. The results are
-/// views.
-std::vector<Variable> tensor_split(const Variable& x, int64_t sections, int dim = 0,
+/// Splits x along dim into a number of pieces whose sizes differ by at most 1, or before each of a
+/// list of indices. The results are views.
+std::vector<Variable> tensor_split(const Variable& x, const Sections& sections, int dim = 0,
                                    Where where = Where::current());
-/// Splits x along dim before each of the indices. The results are views.
-std::vector<Variable> tensor_split(const Variable& x, const std::vector<int64_t>& indices,
-                                   int dim = 0, Where where = Where::current());
 
 /// Concatenate along the first dimension (vstack; vectors become rows), the second (hstack; vectors
 /// are concatenated), or the third (dstack). column_stack makes vectors columns.

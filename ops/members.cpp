@@ -164,14 +164,10 @@ ValuesIndices VariableOps::mode(int dim, bool keepdim, Where where) const {
 Unique VariableOps::unique_consecutive(Where where) const {
   return tapegrad::unique_consecutive(self(), where);
 }
-std::vector<V> VariableOps::tensor_split(const std::vector<int64_t>& indices, int dim,
-                                         Where where) const {
-  return tapegrad::tensor_split(self(), indices, dim, where);
-}
-std::vector<V> VariableOps::hsplit(int64_t sections, Where where) const {
+std::vector<V> VariableOps::hsplit(const Sections& sections, Where where) const {
   return tapegrad::hsplit(self(), sections, where);
 }
-std::vector<V> VariableOps::vsplit(int64_t sections, Where where) const {
+std::vector<V> VariableOps::vsplit(const Sections& sections, Where where) const {
   return tapegrad::vsplit(self(), sections, where);
 }
 V VariableOps::select_scatter(const V& source, int dim, int64_t index, Where where) const {
@@ -252,16 +248,13 @@ V VariableOps::slice(int dim, int64_t start, int64_t end, int64_t step, Where wh
 V VariableOps::narrow(int dim, int64_t start, int64_t length, Where where) const {
   return tapegrad::narrow(self(), dim, start, length, where);
 }
-std::vector<V> VariableOps::split(int64_t size, int dim, Where where) const {
-  return tapegrad::split(self(), size, dim, where);
-}
-std::vector<V> VariableOps::split(const std::vector<int64_t>& sizes, int dim, Where where) const {
-  return tapegrad::split(self(), sizes, dim, where);
+std::vector<V> VariableOps::split(const Sections& sections, int dim, Where where) const {
+  return tapegrad::split(self(), sections, dim, where);
 }
 std::vector<V> VariableOps::chunk(int64_t chunks, int dim, Where where) const {
   return tapegrad::chunk(self(), chunks, dim, where);
 }
-std::vector<V> VariableOps::tensor_split(int64_t sections, int dim, Where where) const {
+std::vector<V> VariableOps::tensor_split(const Sections& sections, int dim, Where where) const {
   return tapegrad::tensor_split(self(), sections, dim, where);
 }
 std::vector<V> VariableOps::unbind(int dim, Where where) const {

@@ -368,28 +368,32 @@ Variable VariableOps::unfold(int dim, int64_t size, int64_t step, Where where) c
   return apply(Unfold{dim, size, step}, where, self());
 }
 
-std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim,
-                            Where where) {
+namespace {
+
+/// Returns the sizes of pieces of `size`.
+std::vector<int64_t> equal_sizes(int64_t all, int64_t size) {
+  if (size < 1) fail<ArgumentError>("split: size ", size, " is below 1");
+  std::vector<int64_t> sizes;
+  for (int64_t left = all; left > 0 || sizes.empty(); left -= sizes.back())
+    sizes.push_back(std::min(size, left));
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<Variable> split(const Variable& x, const Sections& sections, int dim, Where where) {
   const ErrorLine line(where);
   dim = normalize_dim("split", dim, x.rank());
   int64_t left = x.shape()[dim];
+  std::vector<int64_t> sizes =
+      sections.is_list() ? sections.list() : equal_sizes(left, sections.number());
   for (int64_t size : sizes) {
     if (size < 0 || size > left) left = -1;
     if (left < 0) break;
     left -= size;
   }
   if (left != 0) fail<ShapeError>("split: the sizes do not add up to dim ", dim, " of ", x.shape());
-  return apply(Split{sizes, dim}, where, x);
-}
-
-std::vector<Variable> split(const Variable& x, int64_t size, int dim, Where where) {
-  const ErrorLine line(where);
-  dim = normalize_dim("split", dim, x.rank());
-  if (size < 1) fail<ArgumentError>("split: size ", size, " is below 1");
-  std::vector<int64_t> sizes;
-  for (int64_t left = x.shape()[dim]; left > 0 || sizes.empty(); left -= sizes.back())
-    sizes.push_back(std::min(size, left));
-  return split(x, sizes, dim, where);
+  return apply(Split{std::move(sizes), dim}, where, x);
 }
 
 std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim, Where where) {

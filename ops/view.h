@@ -59,9 +59,7 @@ Variable squeeze(const Variable& x, int dim, Where where = Where::current());
 Variable unsqueeze(const Variable& x, int dim, Where where = Where::current());
 /// Splits x along dim into pieces of `size`, of which the last may be smaller, or into pieces of
 /// the given sizes. Returns views.
-std::vector<Variable> split(const Variable& x, int64_t size, int dim = 0,
-                            Where where = Where::current());
-std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim = 0,
+std::vector<Variable> split(const Variable& x, const Sections& sections, int dim = 0,
                             Where where = Where::current());
 inline std::vector<Variable> split_with_sizes(const Variable& x, const std::vector<int64_t>& sizes,
                                               int dim = 0, Where where = Where::current()) {

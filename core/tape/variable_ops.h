@@ -12,6 +12,7 @@
 
 #include "core/base/tensor.h"
 #include "core/tape/reduction_ops.h"
+#include "core/tape/sections.h"
 
 namespace tapegrad {
 
@@ -97,8 +98,7 @@ class VariableOps : public ReductionOps {
   Variable slice(int dim, int64_t start = 0, int64_t end = INT64_MAX, int64_t step = 1,
                  Where where = Where::current()) const;
   Variable narrow(int dim, int64_t start, int64_t length, Where where = Where::current()) const;
-  std::vector<Variable> split(int64_t size, int dim = 0, Where where = Where::current()) const;
-  std::vector<Variable> split(const std::vector<int64_t>& sizes, int dim = 0,
+  std::vector<Variable> split(const Sections& sections, int dim = 0,
                               Where where = Where::current()) const;
   std::vector<Variable> chunk(int64_t chunks, int dim = 0, Where where = Where::current()) const;
   /// Returns the parts as an array, for `auto [q, k, v] = x.chunk<3>(-1);`. Throws ShapeError if
@@ -110,12 +110,10 @@ class VariableOps : public ReductionOps {
   /// Returns the parts as an array, for `auto [mean, log_std] = x.split<2>(64, -1);`.
   template <size_t n>
   std::array<Variable, n> split(int64_t size, int dim = 0, Where where = Where::current()) const;
-  std::vector<Variable> tensor_split(int64_t sections, int dim = 0,
+  std::vector<Variable> tensor_split(const Sections& sections, int dim = 0,
                                      Where where = Where::current()) const;
-  std::vector<Variable> tensor_split(const std::vector<int64_t>& indices, int dim = 0,
-                                     Where where = Where::current()) const;
-  std::vector<Variable> hsplit(int64_t sections, Where where = Where::current()) const;
-  std::vector<Variable> vsplit(int64_t sections, Where where = Where::current()) const;
+  std::vector<Variable> hsplit(const Sections& sections, Where where = Where::current()) const;
+  std::vector<Variable> vsplit(const Sections& sections, Where where = Where::current()) const;
   std::vector<Variable> unbind(int dim = 0, Where where = Where::current()) const;
   /// Returns windows of `size` elements, every `step` along dim, as a new last dimension; a view.
   /// The function unfold() is the one for images.

@@ -301,6 +301,16 @@ TEST_F(FirstGuess, Shapes) {
   GUESS("[4, 3]", cat(std::vector<Variable>{x, x}).shape());
   GUESS("2", split(x, 1).size());
   GUESS("2", split(x, {1, 2}, 1).size());
+  // A list of one number is a list.
+  GUESS("[[1, 2, 3]]", split(x, {1, 1})[0]);
+  EXPECT_THROW(split(x, {1}), ShapeError);
+  EXPECT_THROW(x.split({1}), ShapeError);
+  GUESS("2", tensor_split(x, {1}).size());
+  GUESS("1", tensor_split(x, 1).size());
+  GUESS("2", x.tensor_split({2}, 1).size());
+  GUESS("2", x.hsplit({1}).size());
+  GUESS("[[2], [5]]", x.hsplit({1, 2})[1]);
+  GUESS("1", vsplit(x, 1).size());
   GUESS("3", chunk(x, 3, 1).size());
   GUESS("[4, 3]", tile(x, {2, 1}).shape());
   GUESS("[3, 3, 1, 1, 2, 2]", repeat_interleave(v, 2));

@@ -253,7 +253,9 @@ void add_form_rows(Table& table) {
         attempt([&] { group.lr(lr); });
         group.options().set_lr(lr);
       });
-  table.leave_out("numbers of options", "Setting::Setting Betas::Betas");
+  table.leave_out("numbers of options",
+                  "Setting::Setting Betas::Betas Sections::Sections Sections::is_list "
+                  "Sections::list Sections::number");
   table.leave_out("a deduction guide", "StackDataset");
   table.add("Variable::data ParameterList::append", [](const Variable& x) {
     nn::ParameterList().append(x);
