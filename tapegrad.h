@@ -89,6 +89,7 @@
 #include "ops/linear_cross_entropy.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
+#include "ops/named_options.h"
 #include "ops/noise.h"
 #include "ops/norm.h"
 #include "ops/pool.h"

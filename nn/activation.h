@@ -4,11 +4,22 @@
 
 #include "nn/function_layer.h"
 #include "ops/activation.h"
+#include "ops/named_options.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad::nn {
+
+using tapegrad::DimOptions, tapegrad::ELUOptions, tapegrad::HardtanhOptions,
+    tapegrad::LeakyReLUOptions, tapegrad::ShrinkOptions, tapegrad::SoftplusOptions;
+
+/// Types of the overloads that layers call.
+using OfNumber = Variable (*)(Variable, double, Where);
+using OfConstAndNumber = Variable (*)(const Variable&, double, Where);
+using OfDim = Variable (*)(const Variable&, int, Where);
+using OfTwoNumbers = Variable (*)(Variable, double, double, Where);
+using OfValue = Variable (*)(const Variable&, double, double, Where);
 
 // `inplace` has no effect: an activation overwrites its operand if nothing else needs the operand.
 
@@ -43,25 +54,15 @@ struct Softsign final : Function<Softsign, softsign> {};
 /// Returns 1 where x > 0, else 0. Its gradient is 0.
 struct Step final : Function<Step, step> {};
 
-struct LeakyReLUOptions {
-  ByName by_name = {};
-  double negative_slope = 0.01;
-  bool inplace = false;
-};
-struct LeakyReLU final : Function<LeakyReLU, leaky_relu, double> {
+struct LeakyReLU final : Function<LeakyReLU, static_cast<OfNumber>(leaky_relu), double> {
   explicit LeakyReLU(double negative_slope = 0.01, bool inplace = false);
   explicit LeakyReLU(LeakyReLUOptions options);
 };
-struct ELUOptions {
-  ByName by_name = {};
-  double alpha = 1.0;
-  bool inplace = false;
-};
-struct ELU final : Function<ELU, elu, double> {
+struct ELU final : Function<ELU, static_cast<OfNumber>(elu), double> {
   explicit ELU(double alpha = 1.0, bool inplace = false);
   explicit ELU(ELUOptions options);
 };
-struct CELU final : Function<CELU, celu, double> {
+struct CELU final : Function<CELU, static_cast<OfConstAndNumber>(celu), double> {
   explicit CELU(double alpha = 1.0);
   explicit CELU(ELUOptions options);
 };
@@ -71,49 +72,30 @@ struct GELU final
   explicit GELU(GeluOptions options);
   Gelu approximate() const { return kept_.first; }
 };
-struct SoftplusOptions {
-  ByName by_name = {};
-  double beta = 1.0;
-  double threshold = 20.0;
-};
-struct Softplus final : Function<Softplus, softplus, double, double> {
+struct Softplus final : Function<Softplus, static_cast<OfTwoNumbers>(softplus), double, double> {
   explicit Softplus(double beta = 1.0, double threshold = 20.0);
   explicit Softplus(SoftplusOptions options);
 };
-struct HardtanhOptions {
-  ByName by_name = {};
-  double min_val = -1.0;
-  double max_val = 1.0;
-  bool inplace = false;
-};
-struct Hardtanh final : Function<Hardtanh, hardtanh, double, double> {
+struct Hardtanh final : Function<Hardtanh, static_cast<OfTwoNumbers>(hardtanh), double, double> {
   explicit Hardtanh(double min_val = -1.0, double max_val = 1.0);
   explicit Hardtanh(HardtanhOptions options);
 };
-struct ShrinkOptions {
-  ByName by_name = {};
-  double lambd = 0.5;
-};
-struct Softshrink final : Function<Softshrink, softshrink, double> {
+struct Softshrink final : Function<Softshrink, static_cast<OfConstAndNumber>(softshrink), double> {
   explicit Softshrink(double lambd = 0.5);
   explicit Softshrink(ShrinkOptions options);
 };
-struct Hardshrink final : Function<Hardshrink, hardshrink, double> {
+struct Hardshrink final : Function<Hardshrink, static_cast<OfConstAndNumber>(hardshrink), double> {
   explicit Hardshrink(double lambd = 0.5);
   explicit Hardshrink(ShrinkOptions options);
 };
-struct Threshold final : Function<Threshold, tapegrad::threshold, double, double> {
+struct Threshold final
+    : Function<Threshold, static_cast<OfValue>(tapegrad::threshold), double, double> {
   Threshold(double threshold, double value);
 };
-struct DimOptions {
-  ByName by_name = {};
-  int dim = -1;
-};
-struct GLU final : Function<GLU, glu, int> {
+struct GLU final : Function<GLU, static_cast<OfDim>(glu), int> {
   explicit GLU(int dim = -1);
   explicit GLU(DimOptions options);
 };
-using OfDim = Variable (*)(const Variable&, int, Where);
 struct Softmax final : Function<Softmax, static_cast<OfDim>(softmax), int> {
   explicit Softmax(int dim = -1);
   explicit Softmax(DimOptions options);
@@ -122,7 +104,7 @@ struct LogSoftmax final : Function<LogSoftmax, static_cast<OfDim>(log_softmax), 
   explicit LogSoftmax(int dim = -1);
   explicit LogSoftmax(DimOptions options);
 };
-struct Softmin final : Function<Softmin, softmin, int> {
+struct Softmin final : Function<Softmin, static_cast<OfDim>(softmin), int> {
   explicit Softmin(int dim = -1);
   explicit Softmin(DimOptions options);
 };

@@ -1,8 +1,10 @@
 // Layers that call one function of ops/ with fixed trailing arguments:
 //
-//   struct Hardshrink final : Function<Hardshrink, hardshrink, double> {
-//     explicit Hardshrink(double lambd = 0.5);   // : Function(lambd) {}
+//   struct PixelShuffle final : Function<PixelShuffle, pixel_shuffle, int64_t> {
+//     explicit PixelShuffle(int64_t upscale_factor);   // : Function(upscale_factor) {}
 //   };
+//
+// A function with several overloads is selected by a cast to its type.
 //
 // The library's layers define their constructors in .cpp files: an inline constructor would make
 // every user compile the layer's virtual functions.

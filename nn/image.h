@@ -4,8 +4,8 @@
 
 #include "nn/function_layer.h"
 #include "ops/conv.h"
-#include "ops/distance.h"
 #include "ops/image.h"
+#include "ops/named_options.h"
 #include "ops/resample.h"
 
 namespace tapegrad::nn {
@@ -141,19 +141,21 @@ struct ReplicationPad3d final : Pad<ReplicationPad3d, 3, PadMode::kReplicate> {
   explicit ReplicationPad3d(Padding padding);
 };
 
-struct CosineSimilarityOptions {
-  ByName by_name = {};
-  int dim = 1;
-  double eps = 1e-8;
-};
-struct CosineSimilarity final : Function2<CosineSimilarity, cosine_similarity, int, double> {
+using tapegrad::CosineSimilarityOptions, tapegrad::PairwiseDistanceOptions;
+using SimilarityOp = Variable (*)(const Variable&, const Variable&, int, double, Where);
+using DistanceOp = Variable (*)(const Variable&, const Variable&, double, double, bool, Where);
+struct CosineSimilarity final
+    : Function2<CosineSimilarity, static_cast<SimilarityOp>(cosine_similarity), int, double> {
   explicit CosineSimilarity(int dim = 1, double eps = 1e-8);
   explicit CosineSimilarity(CosineSimilarityOptions options)
       : CosineSimilarity(options.dim, options.eps) {}
 };
 struct PairwiseDistance final
-    : Function2<PairwiseDistance, pairwise_distance, double, double, bool> {
+    : Function2<PairwiseDistance, static_cast<DistanceOp>(pairwise_distance), double, double,
+                bool> {
   explicit PairwiseDistance(double p = 2.0, double eps = 1e-6, bool keepdim = false);
+  explicit PairwiseDistance(PairwiseDistanceOptions options)
+      : PairwiseDistance(options.p, options.eps, options.keepdim) {}
 };
 
 }  // namespace tapegrad::nn

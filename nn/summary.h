@@ -20,6 +20,11 @@ Variable sample_input(const Module& model, const Shape& input_shape);
 /// shape. A parameter that has several names, because modules were copied or a weight is tied,
 /// counts once and is listed with its names. Copy a module with clone() to copy its parameters.
 std::string summary(Module& model, const Shape& input_shape);
+/// Overload for a model whose sizes are known. The table has no shapes of results.
+template <std::derived_from<Module> M>
+std::string summary(M& model) {
+  return detail::summary_of(model, [] {});
+}
 /// Overload for a model with any result, such as a tuple.
 template <typename M>
 requires requires(M& model, const Variable& x) { model(x); }

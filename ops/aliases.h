@@ -18,6 +18,7 @@
 #include "ops/linalg_composed.h"
 #include "ops/margin_loss.h"
 #include "ops/matmul.h"
+#include "ops/named_options.h"
 #include "ops/noise.h"
 #include "ops/products.h"
 #include "ops/random.h"
@@ -294,6 +295,10 @@ template <typename T>
 Variable as_tensor(const std::vector<T>& values, DType dtype) {
   return tensor(values, {.dtype = dtype});
 }
+template <typename T>
+Variable as_tensor(std::initializer_list<T> values, TensorOptions options = {}) {
+  return tensor(std::vector<T>(values), options);
+}
 template <typename V = void>
 void from_numpy(const auto&...) {
   static_assert(detail::kNever<V>, "type from_blob(pointer, shape) or tensor(values, shape)");
@@ -454,9 +459,10 @@ inline Variable to_categorical(const Variable& classes, int64_t num_classes,
                                Where where = Where::current()) {
   return one_hot(classes, num_classes, where).to(default_dtype());
 }
-inline Variable normal(double mean, double std, const Shape& shape) {
+inline Variable normal(double mean, double std, const Shape& shape,
+                       Where where = Where::current()) {
   Variable x = empty(shape);
-  return normal_(x, mean, std);
+  return normal_(x, mean, std, default_generator(), where);
 }
 inline Variable random_normal(const Shape& shape) { return randn(shape); }
 inline Variable random_uniform(const Shape& shape) { return rand(shape); }

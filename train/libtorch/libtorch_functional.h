@@ -14,6 +14,7 @@
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/conv.h"
+#include "ops/named_options.h"
 #include "ops/norm.h"
 #include "ops/pool.h"
 #include "ops/random.h"
@@ -27,39 +28,10 @@ using AdaptiveMaxPool1dFuncOptions = int64_t;
 using AdaptiveMaxPool2dFuncOptions = Size2d;
 using AdaptiveMaxPool3dFuncOptions = Size3d;
 
-using LeakyReLUFuncOptions = Chained<::tapegrad::nn::LeakyReLUOptions>;
-using ::tapegrad::leaky_relu;
-template <std::same_as<LeakyReLUFuncOptions> O>
-Variable leaky_relu(const Variable& x, const O& options, Where where = Where::current()) {
-  return leaky_relu(x, static_cast<const ::tapegrad::nn::LeakyReLUOptions&>(options).negative_slope,
-                    where);
-}
-using ELUFuncOptions = Chained<::tapegrad::nn::ELUOptions>;
-using ::tapegrad::elu;
-template <std::same_as<ELUFuncOptions> O>
-Variable elu(const Variable& x, const O& options, Where where = Where::current()) {
-  return elu(x, static_cast<const ::tapegrad::nn::ELUOptions&>(options).alpha, where);
-}
-struct HardtanhOptions {
-  double min_val = -1.0, max_val = 1.0;
-};
+using LeakyReLUFuncOptions = Chained<LeakyReLUOptions>;
+using ELUFuncOptions = Chained<ELUOptions>;
 using HardtanhFuncOptions = Chained<HardtanhOptions>;
-using ::tapegrad::hardtanh;
-template <std::same_as<HardtanhFuncOptions> O>
-Variable hardtanh(const Variable& x, const O& options, Where where = Where::current()) {
-  const HardtanhOptions& of = options;
-  return hardtanh(x, of.min_val, of.max_val, where);
-}
-struct SoftplusOptions {
-  double beta = 1.0, threshold = 20.0;
-};
 using SoftplusFuncOptions = Chained<SoftplusOptions>;
-using ::tapegrad::softplus;
-template <std::same_as<SoftplusFuncOptions> O>
-Variable softplus(const Variable& x, const O& options, Where where = Where::current()) {
-  const SoftplusOptions& of = options;
-  return softplus(x, of.beta, of.threshold, where);
-}
 using GELUFuncOptions = Chained<GeluOptions>;
 struct DropoutFunctionOptions {
   double p = 0.5;
@@ -73,20 +45,7 @@ Variable dropout(const Variable& x, const O& options, Where where = Where::curre
   const DropoutFunctionOptions& of = options;
   return dropout(x, of.p, of.training, default_generator(), where);
 }
-struct BatchNormFunctionOptions {
-  Variable weight = {}, bias = {};
-  bool training = false;
-  double momentum = 0.1, eps = 1e-5;
-};
-using BatchNormFuncOptions = Chained<BatchNormFunctionOptions>;
-using ::tapegrad::batch_norm;
-template <std::same_as<BatchNormFuncOptions> O>
-Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
-                    const O& options, Where where = Where::current()) {
-  const BatchNormFunctionOptions& of = options;
-  return batch_norm(x, running_mean, running_var, of.weight, of.bias,
-                    ::tapegrad::BatchNormOptions{of.training, of.momentum, of.eps}, where);
-}
+using BatchNormFuncOptions = Chained<BatchNormSettings>;
 struct GroupNormFunctionOptions {
   int64_t num_groups = 0;  // required
   Variable weight = {}, bias = {};

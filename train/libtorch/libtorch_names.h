@@ -215,30 +215,8 @@ Variable layer_norm(const Variable& x, const O& options, Where where = Where::cu
 }
 using InterpolateFuncOptions = Chained<InterpolateOptions>;
 using GridSampleFuncOptions = Chained<GridSampleOptions>;
-struct CosineSimilarityOptions {
-  int dim = 1;
-  double eps = 1e-8;
-};
 using CosineSimilarityFuncOptions = Chained<CosineSimilarityOptions>;
-using ::tapegrad::cosine_similarity;
-template <std::same_as<CosineSimilarityFuncOptions> O>
-Variable cosine_similarity(const Variable& a, const Variable& b, const O& options,
-                           Where where = Where::current()) {
-  const CosineSimilarityOptions& of = options;
-  return cosine_similarity(a, b, of.dim, of.eps, where);
-}
-struct PairwiseDistanceOptions {
-  double p = 2.0, eps = 1e-6;
-  bool keepdim = false;
-};
 using PairwiseDistanceFuncOptions = Chained<PairwiseDistanceOptions>;
-using ::tapegrad::pairwise_distance;
-template <std::same_as<PairwiseDistanceFuncOptions> O>
-Variable pairwise_distance(const Variable& a, const Variable& b, const O& options,
-                           Where where = Where::current()) {
-  const PairwiseDistanceOptions& of = options;
-  return pairwise_distance(a, b, of.p, of.eps, of.keepdim, where);
-}
 using NormalizeFuncOptions = Chained<NormalizeOptions>;
 using GumbelSoftmaxFuncOptions = Chained<GumbelSoftmaxOptions>;
 using SoftmaxFuncOptions = Chained<SoftmaxOptions, &SoftmaxOptions::dim>;

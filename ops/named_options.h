@@ -1,0 +1,212 @@
+// Overloads of activations, distances and normalizations with options by name:
+//
+//   leaky_relu(x, {.negative_slope = 0.1});
+//   layer_norm(x, {64}, {.eps = 1e-6});
+//
+// The headers of the functions describe the options.
+#pragma once
+
+#include "core/base/by_name.h"
+#include "ops/activation.h"
+#include "ops/activation_composed.h"
+#include "ops/create.h"
+#include "ops/distance.h"
+#include "ops/index.h"
+#include "ops/norm.h"
+#include "ops/rearrange.h"
+#include "ops/softmax.h"
+
+namespace tapegrad {
+
+// `inplace` has no effect: an activation overwrites its operand if nothing else needs the operand.
+struct LeakyReLUOptions {
+  ByName by_name = {};
+  double negative_slope = 0.01;
+  bool inplace = false;
+};
+inline Variable leaky_relu(Variable x, LeakyReLUOptions options, Where where = Where::current()) {
+  return leaky_relu(std::move(x), options.negative_slope, where);
+}
+
+/// Options of elu() and celu().
+struct ELUOptions {
+  ByName by_name = {};
+  double alpha = 1.0;
+  bool inplace = false;
+};
+inline Variable elu(Variable x, ELUOptions options, Where where = Where::current()) {
+  return elu(std::move(x), options.alpha, where);
+}
+inline Variable celu(const Variable& x, ELUOptions options, Where where = Where::current()) {
+  return celu(x, options.alpha, where);
+}
+
+struct SoftplusOptions {
+  ByName by_name = {};
+  double beta = 1.0;
+  double threshold = 20.0;
+};
+inline Variable softplus(Variable x, SoftplusOptions options, Where where = Where::current()) {
+  return softplus(std::move(x), options.beta, options.threshold, where);
+}
+
+struct HardtanhOptions {
+  ByName by_name = {};
+  double min_val = -1.0;
+  double max_val = 1.0;
+  bool inplace = false;
+};
+inline Variable hardtanh(Variable x, HardtanhOptions options, Where where = Where::current()) {
+  return hardtanh(std::move(x), options.min_val, options.max_val, where);
+}
+
+struct ThresholdOptions {
+  ByName by_name = {};
+  double threshold;
+  double value;
+  bool inplace = false;
+};
+inline Variable threshold(const Variable& x, ThresholdOptions options,
+                          Where where = Where::current()) {
+  return threshold(x, options.threshold, options.value, where);
+}
+
+/// Options of softshrink() and hardshrink().
+struct ShrinkOptions {
+  ByName by_name = {};
+  double lambd = 0.5;
+};
+inline Variable softshrink(const Variable& x, ShrinkOptions options,
+                           Where where = Where::current()) {
+  return softshrink(x, options.lambd, where);
+}
+inline Variable hardshrink(const Variable& x, ShrinkOptions options,
+                           Where where = Where::current()) {
+  return hardshrink(x, options.lambd, where);
+}
+
+struct RReLUOptions {
+  ByName by_name = {};
+  double lower = 1.0 / 8;
+  double upper = 1.0 / 3;
+  bool training = false;
+  bool inplace = false;
+};
+inline Variable rrelu(const Variable& x, RReLUOptions options, Where where = Where::current()) {
+  return rrelu(x, options.lower, options.upper, options.training, default_generator(), where);
+}
+
+/// Options of glu() and softmin().
+struct DimOptions {
+  ByName by_name = {};
+  int dim = -1;
+};
+inline Variable glu(const Variable& x, DimOptions options, Where where = Where::current()) {
+  return glu(x, options.dim, where);
+}
+inline Variable softmin(const Variable& x, DimOptions options, Where where = Where::current()) {
+  return softmin(x, options.dim, where);
+}
+
+/// Options of cat() and stack().
+struct DimOption {
+  ByName by_name = {};
+  int dim;
+};
+inline Variable cat(VariableList inputs, DimOption option, Where where = Where::current()) {
+  return cat(inputs, option.dim, where);
+}
+inline Variable stack(VariableList inputs, DimOption option, Where where = Where::current()) {
+  return stack(inputs, option.dim, where);
+}
+
+struct StepsOption {
+  ByName by_name = {};
+  int64_t steps;
+  decltype(TensorOptions::dtype) dtype = {};
+};
+inline Variable linspace(double start, double end, StepsOption option) {
+  return linspace(start, end, option.steps, TensorOptions{.dtype = option.dtype});
+}
+
+struct PairwiseDistanceOptions {
+  ByName by_name = {};
+  double p = 2.0;
+  double eps = 1e-6;
+  bool keepdim = false;
+};
+inline Variable pairwise_distance(const Variable& a, const Variable& b,
+                                  PairwiseDistanceOptions options, Where where = Where::current()) {
+  return pairwise_distance(a, b, options.p, options.eps, options.keepdim, where);
+}
+
+struct CosineSimilarityOptions {
+  ByName by_name = {};
+  int dim = 1;
+  double eps = 1e-8;
+};
+inline Variable cosine_similarity(const Variable& a, const Variable& b,
+                                  CosineSimilarityOptions options, Where where = Where::current()) {
+  return cosine_similarity(a, b, options.dim, options.eps, where);
+}
+
+/// Options of distance(), cdist() and pdist().
+struct DistanceOptions {
+  ByName by_name = {};
+  double p = 2.0;
+};
+inline Variable distance(const Variable& a, const Variable& b, DistanceOptions options,
+                         Where where = Where::current()) {
+  return distance(a, b, options.p, where);
+}
+inline Variable cdist(const Variable& a, const Variable& b, DistanceOptions options,
+                      Where where = Where::current()) {
+  return cdist(a, b, options.p, where);
+}
+inline Variable pdist(const Variable& x, DistanceOptions options, Where where = Where::current()) {
+  return pdist(x, options.p, where);
+}
+
+struct OneHotOptions {
+  ByName by_name = {};
+  int64_t num_classes = -1;
+};
+inline Variable one_hot(const Variable& ids, OneHotOptions options,
+                        Where where = Where::current()) {
+  return one_hot(ids, options.num_classes, where);
+}
+
+/// Options of layer_norm() and group_norm(). The overloads are templates, so that {} is an empty
+/// weight.
+struct AffineOptions {
+  ByName by_name = {};
+  Variable weight = {}, bias = {};
+  double eps = 1e-5;
+};
+template <typename = void>
+Variable layer_norm(const Variable& x, const Shape& normalized_shape, const AffineOptions& options,
+                    Where where = Where::current()) {
+  return layer_norm(x, normalized_shape, options.weight, options.bias, options.eps, where);
+}
+template <typename = void>
+Variable group_norm(const Variable& x, int64_t num_groups, const AffineOptions& options,
+                    Where where = Where::current()) {
+  return group_norm(x, num_groups, options.weight, options.bias, options.eps, where);
+}
+
+/// Options of batch_norm(x, mean, var, {.weight = w, .training = true}).
+struct BatchNormSettings {
+  ByName by_name = {};
+  Variable weight = {}, bias = {};
+  bool training = false;
+  double momentum = 0.1;
+  double eps = 1e-5;
+};
+template <typename = void>
+Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
+                    const BatchNormSettings& options, Where where = Where::current()) {
+  return batch_norm(x, running_mean, running_var, options.weight, options.bias,
+                    BatchNormOptions{options.training, options.momentum, options.eps}, where);
+}
+
+}  // namespace tapegrad
