@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
 #include "io/atomic_file.h"
 #include "io/internal/safetensors_header.h"
 
@@ -120,7 +121,8 @@ static bool is_of_numpy(const std::string& path) {
   return path.ends_with(".npy") || path.ends_with(".npz");
 }
 
-void save(const std::string& path, const TensorMap& tensors, SaveOptions options) {
+void save(const std::string& path, const TensorMap& tensors, SaveOptions options, Where where) {
+  const ErrorLine line(where);
   if (is_of_numpy(path))
     fail<ArgumentError>(
         "save: ", path, ": save() writes safetensors; for NumPy, call ",
@@ -196,11 +198,14 @@ TensorMap Saved::join(std::initializer_list<std::pair<std::string, Saved>> value
     }
   return all;
 }
-void save(const std::string& path, std::initializer_list<std::pair<std::string, Saved>> values) {
+void save(const std::string& path, std::initializer_list<std::pair<std::string, Saved>> values,
+          Where where) {
+  const ErrorLine line(where);
   save(path, Saved::join(values));
 }
-void save(std::initializer_list<std::pair<std::string, Saved>> values, const std::string& path) {
-  save(path, Saved::join(values));
+void save(std::initializer_list<std::pair<std::string, Saved>> values, const std::string& path,
+          Where where) {
+  save(path, values, where);
 }
 TensorMap part_of(const TensorMap& tensors, const std::string& state) {
   const std::string prefix = state + '.';
@@ -211,14 +216,17 @@ TensorMap part_of(const TensorMap& tensors, const std::string& state) {
   return part;
 }
 
-void save(const std::vector<Variable>& xs, const std::string& path) {
+void save(const std::vector<Variable>& xs, const std::string& path, Where where) {
   TensorMap tensors;
   for (size_t i = 0; i < xs.size(); ++i) tensors.emplace(std::to_string(i), xs[i].value());
-  save(path, tensors);
+  save(path, tensors, {}, where);
 }
-void save(const Variable& x, const std::string& path) { save(std::vector{x}, path); }
+void save(const Variable& x, const std::string& path, Where where) {
+  save(std::vector{x}, path, where);
+}
 
-void load(std::vector<Variable>& xs, const std::string& path) {
+void load(std::vector<Variable>& xs, const std::string& path, Where where) {
+  const ErrorLine line(where);
   const TensorMap tensors = load(path);
   std::vector<Variable> read;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -230,18 +238,20 @@ void load(std::vector<Variable>& xs, const std::string& path) {
   }
   xs = std::move(read);
 }
-void load(Variable& x, const std::string& path) {
+void load(Variable& x, const std::string& path, Where where) {
+  const ErrorLine line(where);
   std::vector<Variable> read;
   load(read, path);
   if (read.size() != 1) fail<FormatError>(path, ": ", read.size(), " tensors, not one");
   x = read[0];
 }
 
-void save(const TensorMap& tensors, const std::string& path, SaveOptions options) {
-  save(path, tensors, std::move(options));
+void save(const TensorMap& tensors, const std::string& path, SaveOptions options, Where where) {
+  save(path, tensors, std::move(options), where);
 }
 
-TensorMap load(const std::string& path) {
+TensorMap load(const std::string& path, Where where) {
+  const ErrorLine line(where);
   if (is_of_numpy(path))
     fail<ArgumentError>("load: ", path, ": load() reads safetensors; for NumPy, call ",
                         path.ends_with("y") ? "read_npy(path)" : "read_npz(path)");
@@ -257,7 +267,8 @@ TensorMap load(const std::string& path) {
   return tensors;
 }
 
-std::map<std::string, std::string> load_metadata(const std::string& path) {
+std::map<std::string, std::string> load_metadata(const std::string& path, Where where) {
+  const ErrorLine line(where);
   InputFile file(path);
   return read_header(file).metadata;
 }

@@ -53,19 +53,23 @@ struct SaveOptions {
 /// path always has the old file or the new one. Throws IoError on failure; the old file is then
 /// unchanged. Throws ArgumentError for a path that ends in .npy or .npz; io/numpy_file.h writes
 /// NumPy's files.
-void save(const std::string& path, const TensorMap& tensors, SaveOptions options = {});
+void save(const std::string& path, const TensorMap& tensors, SaveOptions options = {},
+          Where where = Where::current());
 template <HasState M>
-void save(const std::string& path, const M& model, SaveOptions options = {}) {
-  save(path, TensorMap(model.state_dict()), std::move(options));
+void save(const std::string& path, const M& model, SaveOptions options = {},
+          Where where = Where::current()) {
+  at_line(where, [&] { save(path, TensorMap(model.state_dict()), std::move(options), where); });
 }
 
 template <VariablesByName Map>
-void save(const std::string& path, const Map& variables, SaveOptions options = {}) {
-  save(path, detail::tensors_of(variables), std::move(options));
+void save(const std::string& path, const Map& variables, SaveOptions options = {},
+          Where where = Where::current()) {
+  save(path, detail::tensors_of(variables), std::move(options), where);
 }
 template <VariablesByName Map>
-void save(const Map& variables, const std::string& path, SaveOptions options = {}) {
-  save(path, detail::tensors_of(variables), std::move(options));
+void save(const Map& variables, const std::string& path, SaveOptions options = {},
+          Where where = Where::current()) {
+  save(path, detail::tensors_of(variables), std::move(options), where);
 }
 
 /// Content of a file under one name: a tensor, a number, the tensors of a model, an optimizer or a
@@ -101,41 +105,48 @@ class Saved {
 /// `save("run.safetensors", {{"epoch", 3}, {"model", net}, {"adam", adam.state_dict()}})`. The
 /// tensors of a model are named "model.fc.weight"; part_of() returns them. Throws ArgumentError if
 /// two tensors get one name.
-void save(const std::string& path, std::initializer_list<std::pair<std::string, Saved>> values);
-void save(std::initializer_list<std::pair<std::string, Saved>> values, const std::string& path);
+void save(const std::string& path, std::initializer_list<std::pair<std::string, Saved>> values,
+          Where where = Where::current());
+void save(std::initializer_list<std::pair<std::string, Saved>> values, const std::string& path,
+          Where where = Where::current());
 /// Returns one of the states in such a file. Returns an empty map if the file has no state of this
 /// name: `model.load_state_dict(part_of(load("run.safetensors"), "model"))`.
 TensorMap part_of(const TensorMap& tensors, const std::string& state);
 /// Saves a Variable under the name "0", or several under "0", "1" ...
-void save(const Variable& x, const std::string& path);
+void save(const Variable& x, const std::string& path, Where where = Where::current());
 template <std::derived_from<Variable> V>
-void save(const std::string& path, const V& x) {
-  save(x, path);
+void save(const std::string& path, const V& x, Where where = Where::current()) {
+  save(x, path, where);
 }
-void save(const std::vector<Variable>& xs, const std::string& path);
-inline void save(std::initializer_list<Variable> xs, const std::string& path) {
-  save(std::vector<Variable>(xs), path);
+void save(const std::vector<Variable>& xs, const std::string& path, Where where = Where::current());
+inline void save(std::initializer_list<Variable> xs, const std::string& path,
+                 Where where = Where::current()) {
+  save(std::vector<Variable>(xs), path, where);
 }
 /// Reads a file written by save() of Variables. Throws FormatError for a file with other names.
-void load(Variable& x, const std::string& path);
-void load(std::vector<Variable>& xs, const std::string& path);
+void load(Variable& x, const std::string& path, Where where = Where::current());
+void load(std::vector<Variable>& xs, const std::string& path, Where where = Where::current());
 /// Overload with the order of arguments of torch::save(model, path).
 template <HasState M>
-void save(const M& model, const std::string& path, SaveOptions options = {}) {
-  save(path, TensorMap(model.state_dict()), std::move(options));
+void save(const M& model, const std::string& path, SaveOptions options = {},
+          Where where = Where::current()) {
+  at_line(where, [&] { save(path, TensorMap(model.state_dict()), std::move(options), where); });
 }
 /// Overload for a model behind a pointer, as in libtorch: auto net = std::make_shared<Net>().
 template <HasState M>
-void save(const std::shared_ptr<M>& model, const std::string& path, SaveOptions options = {}) {
-  save(path, *model, std::move(options));
+void save(const std::shared_ptr<M>& model, const std::string& path, SaveOptions options = {},
+          Where where = Where::current()) {
+  save(path, *model, std::move(options), where);
 }
-void save(const TensorMap& tensors, const std::string& path, SaveOptions options = {});
+void save(const TensorMap& tensors, const std::string& path, SaveOptions options = {},
+          Where where = Where::current());
 
 /// Returns the tensors of a file, on the CPU. Throws IoError if the file cannot be read, and
 /// FormatError, naming the file and the fault, if the file is invalid or incomplete. Supports F64
 /// F32 F16 BF16 I64 I32 I16 I8 U8 BOOL, at most 8 dimensions, and a header of at most 8 MiB.
-TensorMap load(const std::string& path);
-std::map<std::string, std::string> load_metadata(const std::string& path);
+TensorMap load(const std::string& path, Where where = Where::current());
+std::map<std::string, std::string> load_metadata(const std::string& path,
+                                                 Where where = Where::current());
 
 /// Converts each floating-point tensor to the dtype of the tensor with the same name in `like`, if
 /// that is a floating-point dtype. Throws ArgumentError for a finite value that would become
@@ -146,16 +157,18 @@ TensorMap convert_like(TensorMap tensors, const TensorMap& like);
 /// or dtypes do not match, throws one ArgumentError that lists all faults, and the model is
 /// unchanged.
 template <HasState M>
-void load(const std::string& path, M& model) {
-  model.load_state_dict(convert_like(load(path), model.state_dict()));
+void load(const std::string& path, M& model, Where where = Where::current()) {
+  at_line(where,
+          [&] { model.load_state_dict(convert_like(load(path, where), model.state_dict())); });
 }
 template <HasState M>
-void load(M& model, const std::string& path) {
-  load(path, model);
+void load(M& model, const std::string& path, Where where = Where::current()) {
+  load(path, model, where);
 }
 template <HasState M>
-void load(const std::shared_ptr<M>& model, const std::string& path) {
-  load(path, *model);
+void load(const std::shared_ptr<M>& model, const std::string& path,
+          Where where = Where::current()) {
+  load(path, *model, where);
 }
 
 }  // namespace tapegrad

@@ -128,11 +128,11 @@ int64_t common_size(std::initializer_list<int64_t> sizes);
 /// Returns the function that returns the gradient of f with respect to its first argument: a
 /// Variable, a std::vector of them or a VariableMap. f returns one element.
 template <IsFunction F>
-auto grad(F f) {
-  return [f]<typename X, typename... Xs>(const X& x, const Xs&... xs) mutable {
+auto grad(F f, Where where = Where::current()) {
+  return [f, where]<typename X, typename... Xs>(const X& x, const Xs&... xs) mutable {
     const Recording recording(true);
     const auto at = detail::leaf(x);
-    return detail::gradient(f(at, xs...), at);
+    return at_line(where, [&] { return detail::gradient(f(at, xs...), at); });
   };
 }
 /// Returns the function that returns {gradient, value}, in the order of torch.func.
@@ -200,12 +200,13 @@ auto grad(F f, std::integral auto argnum) {
 /// Returns the function that calls f for each index of a dimension of its arguments, and stacks the
 /// results along out_dim. Saves code, not time.
 template <IsFunction F>
-auto vmap(F f, VmapOptions options = {}) {
-  return [f, options](const auto&... xs) mutable {
-    detail::check_dims(options, sizeof...(xs));
+auto vmap(F f, VmapOptions options = {}, Where where = Where::current()) {
+  return [f, options, where](const auto&... xs) mutable {
+    at_line(where, [&] { detail::check_dims(options, sizeof...(xs)); });
     const auto& dims = options.in_dims;
     return [&]<size_t... k>(std::index_sequence<k...>) {
-      const int64_t count = detail::common_size({detail::size_of(xs, dims[k])...});
+      const int64_t count =
+          at_line(where, [&] { return detail::common_size({detail::size_of(xs, dims[k])...}); });
       std::vector<decltype(f(detail::at(xs, dims[k], 0)...))> parts;
       for (int64_t i = 0; i < count; ++i) parts.push_back(f(detail::at(xs, dims[k], i)...));
       return detail::join(parts, options.out_dim);
@@ -215,29 +216,31 @@ auto vmap(F f, VmapOptions options = {}) {
 }
 /// Overload with the dimension of each argument and that of the result by position: vmap(f, 0, 1).
 template <IsFunction F, std::integral I>
-auto vmap(F f, I in_dim, int out_dim = 0) {
+auto vmap(F f, I in_dim, int out_dim = 0, Where where = Where::current()) {
   VmapOptions options{.out_dim = out_dim};
-  return [f, options, in_dim](const auto&... xs) mutable {
+  return [f, options, in_dim, where](const auto&... xs) mutable {
     for (size_t i = 0; i < sizeof...(xs) && i < std::size(options.in_dims); ++i)
       options.in_dims[i] = InDim(in_dim);
-    return func::vmap(f, options)(xs...);
+    return func::vmap(f, options, where)(xs...);
   };
 }
 /// Return functions of one Variable.
 template <IsFunction F>
-auto jacrev(F f) {
-  return [f](const Variable& x) {
-    return tapegrad::jacobian(f, x, {.create_graph = x.requires_grad()});
+auto jacrev(F f, Where where = Where::current()) {
+  return [f, where](const Variable& x) {
+    return at_line(where,
+                   [&] { return tapegrad::jacobian(f, x, {.create_graph = x.requires_grad()}); });
   };
 }
 template <IsFunction F>
-auto jacfwd(F f) {
-  return func::jacrev(std::move(f));
+auto jacfwd(F f, Where where = Where::current()) {
+  return func::jacrev(std::move(f), where);
 }
 template <IsFunction F>
-auto hessian(F f) {
-  return [f](const Variable& x) {
-    return tapegrad::hessian(f, x, {.create_graph = x.requires_grad()});
+auto hessian(F f, Where where = Where::current()) {
+  return [f, where](const Variable& x) {
+    return at_line(where,
+                   [&] { return tapegrad::hessian(f, x, {.create_graph = x.requires_grad()}); });
   };
 }
 

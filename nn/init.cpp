@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
@@ -21,33 +22,40 @@ Fans fans(const Shape& weight) {
   return {weight[1] * field, weight[0] * field};
 }
 
-Variable constant_(const Variable& x, double value) {
+Variable constant_(const Variable& x, double value, Where where) {
+  const ErrorLine line(where);
   const NoGrad no_grad;
   Variable handle = x;
-  return fill_(handle, value);
+  return fill_(handle, value, where);
 }
-Variable zeros_(const Variable& x) { return constant_(x, 0.0); }
-Variable ones_(const Variable& x) { return constant_(x, 1.0); }
+Variable zeros_(const Variable& x, Where where) { return constant_(x, 0.0, where); }
+Variable ones_(const Variable& x, Where where) { return constant_(x, 1.0, where); }
 
-Variable uniform_(const Variable& x, double low, double high, RandomGenerator& generator) {
+Variable uniform_(const Variable& x, double low, double high, RandomGenerator& generator,
+                  Where where) {
+  const ErrorLine line(where);
   const NoGrad no_grad;
   Variable handle = x;
-  return tapegrad::uniform_(handle, low, high, generator);
+  return tapegrad::uniform_(handle, low, high, generator, where);
 }
-Variable normal_(const Variable& x, double mean, double std, RandomGenerator& generator) {
+Variable normal_(const Variable& x, double mean, double std, RandomGenerator& generator,
+                 Where where) {
+  const ErrorLine line(where);
   const NoGrad no_grad;
   Variable handle = x;
-  return tapegrad::normal_(handle, mean, std, generator);
+  return tapegrad::normal_(handle, mean, std, generator, where);
 }
 
-Variable xavier_uniform_(const Variable& x, double gain, RandomGenerator& generator) {
+Variable xavier_uniform_(const Variable& x, double gain, RandomGenerator& generator, Where where) {
+  const ErrorLine line(where);
   const Fans fan = fans(x.shape());
   const double bound = gain * std::sqrt(6.0 / double(fan.in + fan.out));
-  return init::uniform_(x, -bound, bound, generator);
+  return init::uniform_(x, -bound, bound, generator, where);
 }
-Variable xavier_normal_(const Variable& x, double gain, RandomGenerator& generator) {
+Variable xavier_normal_(const Variable& x, double gain, RandomGenerator& generator, Where where) {
+  const ErrorLine line(where);
   const Fans fan = fans(x.shape());
-  return init::normal_(x, 0.0, gain * std::sqrt(2.0 / double(fan.in + fan.out)), generator);
+  return init::normal_(x, 0.0, gain * std::sqrt(2.0 / double(fan.in + fan.out)), generator, where);
 }
 
 namespace {
@@ -61,20 +69,27 @@ double kaiming_std(const Shape& shape, KaimingOptions options) {
 }
 }  // namespace
 
-Variable kaiming_uniform_(const Variable& x, KaimingOptions options, RandomGenerator& generator) {
+Variable kaiming_uniform_(const Variable& x, KaimingOptions options, RandomGenerator& generator,
+                          Where where) {
+  const ErrorLine line(where);
   const double bound = std::sqrt(3.0) * kaiming_std(x.shape(), options);
-  return init::uniform_(x, -bound, bound, generator);
+  return init::uniform_(x, -bound, bound, generator, where);
 }
-Variable kaiming_normal_(const Variable& x, KaimingOptions options, RandomGenerator& generator) {
-  return init::normal_(x, 0.0, kaiming_std(x.shape(), options), generator);
+Variable kaiming_normal_(const Variable& x, KaimingOptions options, RandomGenerator& generator,
+                         Where where) {
+  const ErrorLine line(where);
+  return init::normal_(x, 0.0, kaiming_std(x.shape(), options), generator, where);
 }
-KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity) {
+KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity,
+                               Where where) {
+  const ErrorLine line(where);
   if (mode != "fan_in" && mode != "fan_out")
     fail<ArgumentError>("kaiming: mode is \"", mode, "\", not \"fan_in\" or \"fan_out\"");
   return {.gain = calculate_gain(nonlinearity, a),
           .mode = mode == "fan_in" ? FanMode::kFanIn : FanMode::kFanOut};
 }
-double calculate_gain(std::string_view nonlinearity, double param) {
+double calculate_gain(std::string_view nonlinearity, double param, Where where) {
+  const ErrorLine line(where);
   if (nonlinearity == "linear" || nonlinearity == "sigmoid") return 1;
   if (nonlinearity == "tanh") return 5.0 / 3;
   if (nonlinearity == "relu") return std::sqrt(2.0);
@@ -85,7 +100,8 @@ double calculate_gain(std::string_view nonlinearity, double param) {
 }
 
 Variable trunc_normal_(const Variable& x, double mean, double std, double a, double b,
-                       RandomGenerator& generator) {
+                       RandomGenerator& generator, Where where) {
+  const ErrorLine line(where);
   if (!(a < b)) fail<ArgumentError>("trunc_normal_: a = ", a, " is not below b = ", b);
   if (!(std > 0)) fail<ArgumentError>("trunc_normal_: std is ", std, ", not > 0");
   // The inverse of the distribution function, on the part of its values between a and b.
@@ -98,26 +114,28 @@ Variable trunc_normal_(const Variable& x, double mean, double std, double a, dou
   return copy_(handle, y.to(x.dtype()));
 }
 
-Variable uniform_(const Variable& x, UniformOptions options) {
-  return uniform_(x, options.a, options.b);
+Variable uniform_(const Variable& x, UniformOptions options, Where where) {
+  return uniform_(x, options.a, options.b, default_generator(), where);
 }
-Variable normal_(const Variable& x, NormalOptions options) {
-  return normal_(x, options.mean, options.std);
+Variable normal_(const Variable& x, NormalOptions options, Where where) {
+  return normal_(x, options.mean, options.std, default_generator(), where);
 }
-Variable xavier_uniform_(const Variable& x, GainOptions options) {
-  return xavier_uniform_(x, options.gain);
+Variable xavier_uniform_(const Variable& x, GainOptions options, Where where) {
+  return xavier_uniform_(x, options.gain, default_generator(), where);
 }
-Variable xavier_normal_(const Variable& x, GainOptions options) {
-  return xavier_normal_(x, options.gain);
+Variable xavier_normal_(const Variable& x, GainOptions options, Where where) {
+  return xavier_normal_(x, options.gain, default_generator(), where);
 }
-Variable orthogonal_(const Variable& x, GainOptions options) {
-  return orthogonal_(x, options.gain);
+Variable orthogonal_(const Variable& x, GainOptions options, Where where) {
+  return orthogonal_(x, options.gain, default_generator(), where);
 }
-Variable trunc_normal_(const Variable& x, TruncNormalOptions options) {
-  return trunc_normal_(x, options.mean, options.std, options.a, options.b);
+Variable trunc_normal_(const Variable& x, TruncNormalOptions options, Where where) {
+  return trunc_normal_(x, options.mean, options.std, options.a, options.b, default_generator(),
+                       where);
 }
 
-Variable dirac_(const Variable& x, int64_t groups) {
+Variable dirac_(const Variable& x, int64_t groups, Where where) {
+  const ErrorLine line(where);
   if (x.rank() < 3 || x.rank() > 5)
     fail<ShapeError>("dirac_: the weight of a convolution, not ", x.shape());
   if (groups < 1 || x.size(0) % groups != 0)
@@ -137,7 +155,8 @@ Variable dirac_(const Variable& x, int64_t groups) {
   return copy_(handle, Variable(values).to(x.dtype()).to(x.device()));
 }
 
-Variable eye_(const Variable& x) {
+Variable eye_(const Variable& x, Where where) {
+  const ErrorLine line(where);
   if (x.rank() != 2) fail<ShapeError>("eye_: a matrix, not ", x.shape());
   const NoGrad no_grad;
   Variable handle = x;
@@ -146,7 +165,8 @@ Variable eye_(const Variable& x) {
 
 double leaky_relu_gain(double slope) { return std::sqrt(2.0 / (1.0 + slope * slope)); }
 
-Variable orthogonal_(const Variable& x, double gain, RandomGenerator& generator) {
+Variable orthogonal_(const Variable& x, double gain, RandomGenerator& generator, Where where) {
+  const ErrorLine line(where);
   if (x.rank() < 2)
     fail<ShapeError>("orthogonal_: a weight has at least two dimensions, not ", x.shape());
   if (x.numel() == 0) return x;

@@ -32,24 +32,26 @@ struct TruncNormalOptions {
   double a = -2.0, b = 2.0;  // the bounds
 };
 
-Variable zeros_(const Variable& x);
-Variable ones_(const Variable& x);
-Variable constant_(const Variable& x, double value);
+Variable zeros_(const Variable& x, Where where = Where::current());
+Variable ones_(const Variable& x, Where where = Where::current());
+Variable constant_(const Variable& x, double value, Where where = Where::current());
 Variable uniform_(const Variable& x, double low = 0.0, double high = 1.0,
-                  RandomGenerator& generator = default_generator());
-Variable uniform_(const Variable& x, UniformOptions options);
+                  RandomGenerator& generator = default_generator(), Where where = Where::current());
+Variable uniform_(const Variable& x, UniformOptions options, Where where = Where::current());
 Variable normal_(const Variable& x, double mean = 0.0, double std = 1.0,
-                 RandomGenerator& generator = default_generator());
-Variable normal_(const Variable& x, NormalOptions options);
+                 RandomGenerator& generator = default_generator(), Where where = Where::current());
+Variable normal_(const Variable& x, NormalOptions options, Where where = Where::current());
 
 /// Glorot and Bengio 2010: uniform in +-gain sqrt(6 / (fan_in + fan_out)), or normal with std =
 /// gain sqrt(2 / (fan_in + fan_out)).
 Variable xavier_uniform_(const Variable& x, double gain = 1.0,
-                         RandomGenerator& generator = default_generator());
+                         RandomGenerator& generator = default_generator(),
+                         Where where = Where::current());
 Variable xavier_normal_(const Variable& x, double gain = 1.0,
-                        RandomGenerator& generator = default_generator());
-Variable xavier_uniform_(const Variable& x, GainOptions options);
-Variable xavier_normal_(const Variable& x, GainOptions options);
+                        RandomGenerator& generator = default_generator(),
+                        Where where = Where::current());
+Variable xavier_uniform_(const Variable& x, GainOptions options, Where where = Where::current());
+Variable xavier_normal_(const Variable& x, GainOptions options, Where where = Where::current());
 
 constexpr auto choice_names(FanMode) {
   return std::to_array<ChoiceName<FanMode>>(
@@ -63,45 +65,54 @@ struct KaimingOptions {
 };
 /// He et al. 2015: uniform in +-gain sqrt(3 / fan), or normal with std = gain / sqrt(fan).
 Variable kaiming_uniform_(const Variable& x, KaimingOptions options = {},
-                          RandomGenerator& generator = default_generator());
+                          RandomGenerator& generator = default_generator(),
+                          Where where = Where::current());
 Variable kaiming_normal_(const Variable& x, KaimingOptions options = {},
-                         RandomGenerator& generator = default_generator());
+                         RandomGenerator& generator = default_generator(),
+                         Where where = Where::current());
 /// Returns the options of PyTorch's arguments: a is the slope of leaky_relu; mode is "fan_in" or
 /// "fan_out".
-KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity);
+KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity,
+                               Where where = Where::current());
 template <typename A>
 requires std::is_arithmetic_v<A> Variable
 kaiming_uniform_(const Variable& x, A a, std::string_view mode = "fan_in",
-                 std::string_view nonlinearity = "leaky_relu") {
-  return kaiming_uniform_(x, kaiming_options(double(a), mode, nonlinearity));
+                 std::string_view nonlinearity = "leaky_relu", Where where = Where::current()) {
+  return kaiming_uniform_(x, kaiming_options(double(a), mode, nonlinearity, where),
+                          default_generator(), where);
 }
 template <typename A>
 requires std::is_arithmetic_v<A> Variable
 kaiming_normal_(const Variable& x, A a, std::string_view mode = "fan_in",
-                std::string_view nonlinearity = "leaky_relu") {
-  return kaiming_normal_(x, kaiming_options(double(a), mode, nonlinearity));
+                std::string_view nonlinearity = "leaky_relu", Where where = Where::current()) {
+  return kaiming_normal_(x, kaiming_options(double(a), mode, nonlinearity, where),
+                         default_generator(), where);
 }
 /// Returns the gain of "linear", "sigmoid", "tanh", "relu", "leaky_relu" (with slope `param`) or
 /// "selu".
-double calculate_gain(std::string_view nonlinearity, double param = 0.01);
+double calculate_gain(std::string_view nonlinearity, double param = 0.01,
+                      Where where = Where::current());
 /// Returns sqrt(2 / (1 + slope^2)).
 double leaky_relu_gain(double slope);
 
 /// Sets x to gain times a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al.
 /// 2013). All dimensions after the first count as one.
 Variable orthogonal_(const Variable& x, double gain = 1.0,
-                     RandomGenerator& generator = default_generator());
-Variable orthogonal_(const Variable& x, GainOptions options);
+                     RandomGenerator& generator = default_generator(),
+                     Where where = Where::current());
+Variable orthogonal_(const Variable& x, GainOptions options, Where where = Where::current());
 
 /// Sets x to normal values; values outside of [a, b] are drawn again.
 Variable trunc_normal_(const Variable& x, double mean = 0.0, double std = 1.0, double a = -2.0,
-                       double b = 2.0, RandomGenerator& generator = default_generator());
-Variable trunc_normal_(const Variable& x, TruncNormalOptions options);
+                       double b = 2.0, RandomGenerator& generator = default_generator(),
+                       Where where = Where::current());
+Variable trunc_normal_(const Variable& x, TruncNormalOptions options,
+                       Where where = Where::current());
 /// Makes a convolution preserve its channels: in the weight [out, in, ...], the middle element of
 /// output i and input i is 1 in each of `groups` groups of outputs, and all other elements are 0.
-Variable dirac_(const Variable& x, int64_t groups = 1);
+Variable dirac_(const Variable& x, int64_t groups = 1, Where where = Where::current());
 /// Sets x to the identity matrix.
-Variable eye_(const Variable& x);
+Variable eye_(const Variable& x, Where where = Where::current());
 
 struct Fans {
   int64_t in, out;

@@ -12,6 +12,7 @@
 #include "core/base/internal/classic_text.h"
 #include "core/base/internal/step_observer.h"
 #include "core/base/output.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "nn/internal/member_check.h"
 #include "nn/internal/module_state.h"
@@ -316,11 +317,13 @@ void Module::requires_grad_(bool on) const {
   for (NamedVariable& named : collect(*this).parameters) named.variable.requires_grad_(on);
 }
 
-void Module::to(Device device) const {
+void Module::to(Device device, Where where) const {
+  const ErrorLine line(where);
   rebind_all(*this, [&](const Tensor& value) { return value.to(device); });
 }
 
-void Module::to(DType dtype) const {
+void Module::to(DType dtype, Where where) const {
+  const ErrorLine line(where);
   if (!is_float(dtype)) fail<DTypeError>("to: a model's parameters are floats, not ", dtype);
   rebind_all(*this, [&](const Tensor& value) {
     return is_float(value.dtype()) ? value.to(dtype) : value;
@@ -335,7 +338,8 @@ TensorMap Module::state_dict() const {
   return state;
 }
 
-LoadReport Module::load_state_dict(const TensorMap& state, bool strict) {
+LoadReport Module::load_state_dict(const TensorMap& state, bool strict, Where where) {
+  const ErrorLine line(where);
   const Collector found = collect_inferred(*this);
   LoadReport report;
   ClassicText wrong;

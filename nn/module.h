@@ -219,8 +219,8 @@ class Module : public RefusedMethods {
   void requires_grad_(bool on = true) const;  // of all parameters
   /// Moves or converts all parameters and buffers under their existing handles, and clears
   /// gradients. A dtype converts only floats. If an error is thrown, nothing has changed.
-  void to(Device device) const;  // or its name: to("cuda")
-  void to(DType dtype) const;
+  void to(Device device, Where where = Where::current()) const;  // or its name: to("cuda")
+  void to(DType dtype, Where where = Where::current()) const;
 
   /// Returns parameters and buffers by name. They share memory with the module.
   TensorMap state_dict() const;
@@ -228,17 +228,18 @@ class Module : public RefusedMethods {
   /// ArgumentError that lists all names that are missing, unknown, of another shape, or of integers
   /// where floats are wanted or the reverse; the module is then unchanged. Unless `strict`, skips
   /// missing and unknown names and returns them.
-  LoadReport load_state_dict(const TensorMap& state, bool strict = true);
+  LoadReport load_state_dict(const TensorMap& state, bool strict = true,
+                             Where where = Where::current());
   LoadReport load_state_dict(const TensorMap& state, LoadOptions options) {
-    return load_state_dict(state, options.strict);
+    return load_state_dict(state, options.strict, options.by_name.where);
   }
   /// Overload for Variables by name, such as nn::parameter_map(model).
   template <typename Map>
   requires std::derived_from<typename Map::mapped_type, Variable> LoadReport
-  load_state_dict(const Map& state, bool strict = true) {
+  load_state_dict(const Map& state, bool strict = true, Where where = Where::current()) {
     TensorMap values;
     for (const auto& [name, variable] : state) values[name] = variable.value();
-    return load_state_dict(values, strict);
+    return load_state_dict(values, strict, where);
   }
 
   template <std::same_as<Tensor> T>
@@ -405,15 +406,17 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
     static_cast<Model&>(copy).unshare();
     return copy;
   }
-  Self& to(Device device) {
-    Base::to(device);
+  Self& to(Device device, Where where = Where::current()) {
+    Base::to(device, where);
     return self();
   }
-  Self& to(DType dtype) {
-    Base::to(dtype);
+  Self& to(DType dtype, Where where = Where::current()) {
+    Base::to(dtype, where);
     return self();
   }
-  Self& to(Device device, DType dtype) { return to(device).to(dtype); }
+  Self& to(Device device, DType dtype, Where where = Where::current()) {
+    return to(device, where).to(dtype, where);
+  }
   Self& train(bool on = true) {
     Base::train(on);
     return self();

@@ -127,7 +127,9 @@ Variable dropout_to_limit(const Shape& shape, const Variable& x, double p,
 
 }  // namespace
 
-Variable normal(const Variable& mean, const Variable& std, RandomGenerator& generator, Where) {
+Variable normal(const Variable& mean, const Variable& std, RandomGenerator& generator,
+                Where where) {
+  const ErrorLine line(where);
   require_float("normal", mean.value());
   check_same_device("normal", mean.value(), std.value());
   check_same_dtype("normal", mean.value(), std.value());
@@ -138,7 +140,9 @@ Variable normal(const Variable& mean, const Variable& std, RandomGenerator& gene
   return mean + std * z;
 }
 
-Variable uniform(const Variable& low, const Variable& high, RandomGenerator& generator, Where) {
+Variable uniform(const Variable& low, const Variable& high, RandomGenerator& generator,
+                 Where where) {
+  const ErrorLine line(where);
   require_float("uniform", low.value());
   check_same_device("uniform", low.value(), high.value());
   check_same_dtype("uniform", low.value(), high.value());
@@ -147,7 +151,7 @@ Variable uniform(const Variable& low, const Variable& high, RandomGenerator& gen
   const Shape shape = broadcast("uniform", low.shape(), high.shape());
   const Variable u = rand(shape, {.dtype = low.dtype(), .device = low.device()}, generator);
   const Variable y = lerp(low, high, u);
-  return where(y < high, y, low);  // the sum may have been rounded up to high
+  return tapegrad::where(y < high, y, low);  // the sum may have been rounded up to high
 }
 
 Variable& exponential_(Variable& x, double lambd, RandomGenerator& generator, Where where) {
