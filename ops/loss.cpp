@@ -315,7 +315,8 @@ struct BinaryCrossEntropy {
   Tensor forward(const Tensor& x, const Tensor& target) {
     check_same_device(kName, x, target);
     check_same_dtype(kName, x, target);
-    kernels::check_unit(x, kName);
+    kernels::check_unit(x, "binary_cross_entropy: input");
+    kernels::check_unit(target, "binary_cross_entropy: target");
     Tensor y = x.empty_like(x.shape());
     kernels::binary_cross_entropy(x, target, y);
     return y;

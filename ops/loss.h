@@ -72,7 +72,7 @@ Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions opti
 
 /// Returns -(t log(x) + (1 - t) log(1 - x)) for probabilities x; logarithms are limited to at least
 /// -100. weight, if given, broadcasts and multiplies the element losses. Throws ArgumentError for
-/// an x outside [0, 1].
+/// an x or t outside [0, 1].
 Variable binary_cross_entropy(const Variable& x, const Variable& target,
                               const Variable& weight = {}, Reduction reduction = Reduction::kMean,
                               Where where = Where::current());

@@ -47,7 +47,7 @@ void check_unit(const Tensor& x, std::string_view op) {
   for (int64_t i = 0; i < dense.numel(); ++i) {
     const Compute<T> value(values[i]);
     if (!(value >= 0 && value <= 1)) [[unlikely]]
-      fail<ArgumentError>(op, ": element ", i, " of the input is ", value, ", not a probability");
+      fail<ArgumentError>(op, ": element ", i, " is ", value, ", not a probability");
   }
 }
 

@@ -177,8 +177,7 @@ template <typename T>
 void check_unit(const Tensor& x, std::string_view op) {
   const auto bad = find_first<T>(x.contiguous(), NotUnit{});
   if (bad.index >= 0)
-    fail<ArgumentError>(op, ": element ", bad.index, " of the input is ", bad.value,
-                        ", not a probability");
+    fail<ArgumentError>(op, ": element ", bad.index, " is ", bad.value, ", not a probability");
 }
 
 template <typename T>

@@ -143,6 +143,8 @@ TEST(Loss, BinaryCrossEntropyAtTheEnds) {
   sum(y).backward();
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 0, -1e12, 1e12}));
   EXPECT_THROW(binary_cross_entropy(leaf({1.5}, {1}), leaf({1}, {1})), ArgumentError);
+  EXPECT_THROW(binary_cross_entropy(leaf({0.5}, {1}), leaf({255}, {1})), ArgumentError);
+  EXPECT_THROW(binary_cross_entropy(leaf({0.5}, {1}), leaf({-1}, {1})), ArgumentError);
   EXPECT_THROW(binary_cross_entropy(leaf({std::nan("")}, {1}), leaf({1}, {1})), ArgumentError);
 }
 
