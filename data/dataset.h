@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "core/base/error.h"
@@ -37,6 +38,22 @@ struct SampleRandom {
   uint64_t epoch = 0;
 
   RandomGenerator at(int64_t index) const;
+};
+
+namespace detail {
+uint64_t draw_seed(RandomGenerator& generator);
+}  // namespace detail
+
+/// Option `.generator`: a seed drawn from a generator of the program, or none.
+class GeneratorSeed {
+ public:
+  GeneratorSeed() = default;
+  GeneratorSeed(RandomGenerator& generator) : seed_(detail::draw_seed(generator)) {}
+  GeneratorSeed(RandomGenerator&& generator) : GeneratorSeed(generator) {}
+  uint64_t value_or(uint64_t seed) const { return seed_.value_or(seed); }
+
+ private:
+  std::optional<uint64_t> seed_;
 };
 
 namespace detail {

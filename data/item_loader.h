@@ -303,6 +303,7 @@ class ItemLoader final : public Loader {
         data_(std::make_shared<const Data>(std::move(data))),
         options_(options),
         make_batch_(std::make_shared<const Collate>(std::move(make_batch))) {
+    options_.seed = options.generator.value_or(options.seed);
     detail::check_item_options(dataset_size(), options, where);
   }
 

@@ -182,7 +182,8 @@ Sampler::Iterator::Iterator(std::vector<int64_t> indices)
       left_(indices_->size()) {}
 Sampler::Iterator Sampler::begin() { return Iterator(indices(epoch_++)); }
 
-DataLoaderOptions detail::with_batch_sampler(DataLoaderOptions options, Where where) {
+DataLoaderOptions detail::resolved(DataLoaderOptions options, Where where) {
+  options.seed = options.generator.value_or(options.seed);
   const BatchPlan plan = std::exchange(options.batch_sampler, {});
   if (plan.sampler.get() == nullptr) return options;
   const ErrorLine line(where);

@@ -212,18 +212,20 @@ struct DataLoaderOptions {
   /// memory is pinned for the default device if it is a GPU, else for the first GPU. Without a GPU
   /// the option has no effect.
   bool pin_memory = false;
-  bool drop_last = false;   // leave out the last batch if it is smaller than the others
-  uint64_t seed = 0;        // for the order and for the random numbers of examples
-  int prefetch_factor = 2;  // batches that each worker may be ahead
-  Shard shard = {};         // the part of the data set that this process reads
+  bool drop_last = false;        // leave out the last batch if it is smaller than the others
+  GeneratorSeed generator = {};  // draws the seed, in place of .seed
+  uint64_t seed = 0;             // for the order and for the random numbers of examples
+  int prefetch_factor = 2;       // batches that each worker may be ahead
+  Shard shard = {};              // the part of the data set that this process reads
 };
 /// Returns the number of examples per epoch that the loader of a shard reads from a data set of n
 /// examples.
 int64_t epoch_size(int64_t n, const DataLoaderOptions& options);
 
 namespace detail {
-/// Returns the options with the values of .batch_sampler, if given, in place of the other options.
-DataLoaderOptions with_batch_sampler(DataLoaderOptions options, Where where);
+/// Returns the options with the values of .batch_sampler and .generator, if given, in place of the
+/// other options.
+DataLoaderOptions resolved(DataLoaderOptions options, Where where);
 }  // namespace detail
 
 /// Reads batches from any data set, on worker threads if requested. An exception of the data set is
@@ -235,8 +237,8 @@ class DataLoader final : public Loader {
   /// batch_sampler combined with batch_size, shuffle, sampler or drop_last.
   DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {},
              Where where = Where::current())
-      : DataLoader(std::move(dataset), detail::with_batch_sampler(options, where), where,
-                   ResolvedOptions()) {}
+      : DataLoader(std::move(dataset), detail::resolved(options, where), where, ResolvedOptions()) {
+  }
   DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_size, bool shuffle = false,
              int num_workers = 0, Where where = Where::current());
   /// Copies the data set, which shares the memory of its tensors.

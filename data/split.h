@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/by_name.h"
 #include "data/dataset.h"
 
 namespace tapegrad {
@@ -54,7 +55,6 @@ namespace detail {
 /// Returns the indices of the parts of random_split().
 std::vector<std::vector<int64_t>> random_parts(int64_t examples, const std::vector<double>& shares,
                                                uint64_t seed, Where where);
-uint64_t draw_seed(RandomGenerator& generator);
 }  // namespace detail
 
 /// Splits a data set at random into parts. The sizes are shares that sum to 1, for example {0.8,
@@ -88,6 +88,16 @@ template <std::derived_from<Dataset> D, size_t N>
 SplitParts<N> random_split(const D& dataset, const double (&shares)[N], RandomGenerator& generator,
                            Where where = Where::current()) {
   return random_split(dataset, shares, detail::draw_seed(generator), where);
+}
+struct RandomSplitOptions {
+  ByName by_name = {};
+  GeneratorSeed generator;
+};
+/// Overload with PyTorch's option: `random_split(data, {80, 20}, {.generator = generator})`.
+template <std::derived_from<Dataset> D, size_t N>
+SplitParts<N> random_split(const D& dataset, const double (&shares)[N], RandomSplitOptions options,
+                           Where where = Where::current()) {
+  return random_split(dataset, shares, options.generator.value_or(0), where);
 }
 template <typename D, size_t N>
 requires requires(const D& parts) {

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/dispatch/dispatch_log.h"
 #include "core/tape/device_pipe.h"
+#include "data/item_loader.h"
 #include "data/split.h"
 #include "ops/binary.h"
 #include "ops/create.h"
@@ -387,6 +388,34 @@ TEST(DataLoader, T57_NoBatchFollowsTheEnd) {
     EXPECT_THROW(++at, ArgumentError);
     EXPECT_EQ(loader.begin()->data.to_vector<int64_t>(), (std::vector<int64_t>{0, 1}));
   }
+}
+
+/// PyTorch's option: the generator's numbers determine the order.
+TEST(DataLoader, TakesAGenerator) {
+  const TensorDataset data(arange(40));
+  const auto order = [&](const DataLoaderOptions& options) {
+    std::vector<int64_t> all;
+    for (auto& batch : DataLoader(data, options))
+      for (const int64_t i : batch.data.to_vector<int64_t>()) all.push_back(i);
+    return all;
+  };
+  const auto of_seed = [&](uint64_t seed) {
+    RandomGenerator generator(seed);
+    return order({.batch_size = 8, .shuffle = true, .generator = generator});
+  };
+  EXPECT_EQ(of_seed(1), of_seed(1));
+  EXPECT_NE(of_seed(1), of_seed(2));
+  RandomGenerator generator(1);
+  EXPECT_EQ(order({.batch_size = 8, .shuffle = true, .generator = generator}), of_seed(1));
+  EXPECT_NE(order({.batch_size = 8, .shuffle = true, .generator = generator}), of_seed(1));
+  const std::vector<int> items(40, 1);
+  EXPECT_NE(ItemLoader(items, {.generator = RandomGenerator(7)}).seed(), 0);
+  const auto first = [&](uint64_t seed) {
+    auto [a, b] = random_split(data, {30, 10}, {.generator = RandomGenerator(seed)});
+    return a.get(0).data.item();
+  };
+  EXPECT_EQ(first(3), first(3));
+  EXPECT_NE(first(3), first(4));
 }
 
 }  // namespace
