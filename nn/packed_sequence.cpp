@@ -87,7 +87,36 @@ States run_forward(const PackedRun& layer, const Variable& x, const Indices& len
   return {cat(outputs, 0), cat(last_h, 1), last_c.empty() ? Variable() : cat(last_c, 1)};
 }
 
+/// Returns the positions of the sequences, the longest first.
+Indices longest_first(const Indices& lengths) {
+  Indices order(lengths.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](int64_t i) { return lengths[size_t(i)]; });
+  return order;
+}
+
 }  // namespace
+
+Variable PackedSequence::batch_sizes() const {
+  check_lengths("PackedSequence", padded, lengths, batch_first);
+  Indices counts(size_t(std::ranges::max(lengths)), 0);
+  for (const int64_t length : lengths)
+    for (int64_t t = 0; t < length; ++t) ++counts[size_t(t)];
+  return index_of(counts, {int64_t(counts.size())}, cpu);
+}
+
+Variable PackedSequence::data() const {
+  check_lengths("PackedSequence", padded, lengths, batch_first);
+  const Indices order = longest_first(lengths);
+  const int64_t batch = int64_t(lengths.size());
+  Indices rows;
+  for (int64_t t = 0; t < lengths[size_t(order[0])]; ++t)
+    for (const int64_t i : order)
+      if (t < lengths[size_t(i)]) rows.push_back(t * batch + i);
+  const Variable steps = flatten(batch_first ? transpose(padded, 0, 1) : padded, 0, 1);
+  return index_select(steps, 0, index_of(rows, {int64_t(rows.size())}, steps.device()));
+}
 
 Variable pad_sequence(std::span<const Variable> sequences, bool batch_first, double padding_value) {
   if (sequences.empty()) fail<ArgumentError>("pad_sequence: no sequences");
@@ -151,10 +180,7 @@ PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& packed
   for (const Variable& state : {h0, c0})
     check_state(state, {layer.num_layers * directions, batch, layer.hidden_size});
   const Device device = packed.padded.device();
-  Indices order(size_t(batch), 0);
-  std::iota(order.begin(), order.end(), int64_t(0));
-  std::ranges::stable_sort(order, std::ranges::greater(),
-                           [&](int64_t i) { return packed.lengths[size_t(i)]; });
+  const Indices order = longest_first(packed.lengths);
   Indices lengths, back(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
     lengths.push_back(packed.lengths[size_t(order[i])]);

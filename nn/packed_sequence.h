@@ -44,6 +44,13 @@ struct PackedSequence {
   Variable padded;  // [time, batch, features], or [batch, time, features] with batch_first
   std::vector<int64_t> lengths;
   bool batch_first = false;
+
+  /// Returns the number of sequences that have not ended, for each time step, int64. PyTorch's
+  /// attribute batch_sizes.
+  Variable batch_sizes() const;
+  /// Returns the elements within the lengths, time step after time step, each with the longest
+  /// sequence first: [sum of the lengths, features]. PyTorch's attribute data.
+  Variable data() const;
 };
 
 /// Makes a PackedSequence. In contrast to PyTorch's function, the lengths may be in any order.

@@ -54,6 +54,12 @@ void Recurrent<Self>::members(Members& m) {
 }
 
 template <typename Self>
+Variable Recurrent<Self>::bias(size_t i) const {
+  if (!options_.bias) fail<ArgumentError>(Self::kName, ": the layer has no bias");
+  return weights[i];
+}
+
+template <typename Self>
 std::string Recurrent<Self>::options() const {
   ClassicText text;
   text << "input_size=" << options_.input_size << ", hidden_size=" << options_.hidden_size;

@@ -92,6 +92,13 @@ class Recurrent : public Model<Self> {
  public:
   std::vector<Variable> weights;  // in the order of the names
 
+  /// Return the weights of the first layer in the first direction. Without biases, bias_ih_l0() and
+  /// bias_hh_l0() throw ArgumentError.
+  Variable weight_ih_l0() const { return weights[0]; }
+  Variable weight_hh_l0() const { return weights[1]; }
+  Variable bias_ih_l0() const { return bias(2); }
+  Variable bias_hh_l0() const { return bias(3); }
+  void flatten_parameters() const {}  // no effect
   void members(Members& m) override;
   std::string options() const override;
 
@@ -101,6 +108,8 @@ class Recurrent : public Model<Self> {
   PackedRun packed_run() const;  // without PackedRun::run
 
  private:
+  Variable bias(size_t i) const;
+
   RecurrentOptions options_;
 };
 

@@ -318,6 +318,15 @@ void add_layer_rows(Table& table) {
         use(LSTM(options), Variable(x)), use(GRU(options), Variable(x));
         use(RNN(options), Variable(x));
       });
+  table.add(
+      "Recurrent::weight_ih_l0 Recurrent::weight_hh_l0 Recurrent::bias_ih_l0 "
+      "Recurrent::bias_hh_l0 Recurrent::flatten_parameters",
+      [](bool bias, int64_t layers) {
+        if (layers > 8) return;
+        const LSTM lstm(2, 3, {.num_layers = layers, .bias = bias});
+        lstm.flatten_parameters(), lstm.weight_ih_l0(), lstm.weight_hh_l0();
+        attempt([&] { lstm.bias_ih_l0(); }, [&] { lstm.bias_hh_l0(); });
+      });
   table.add("LSTM::forward GRU::forward",
             [](const Sequence& x, const Sequence& h, const Sequence& c) {
               LSTM({.input_size = 4, .hidden_size = 4}).forward(x, h, c);

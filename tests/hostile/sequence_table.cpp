@@ -32,13 +32,17 @@ void add_recurrent_rows(Table& table) {
     differentiate(nn::pad_sequence(xs, true, value));
     nn::pad_packed_sequence(nn::pack_sequence(xs));
   });
-  table.add("pack_padded_sequence pad_packed_sequence run_packed",
-            [](const Sequence& x, const std::vector<int64_t>& lengths, const Sequence& h) {
-              const nn::PackedSequence packed = nn::pack_padded_sequence(x, lengths, true);
-              nn::pad_packed_sequence(packed);
-              nn::LSTM({.input_size = 4, .hidden_size = 4}).forward(packed);
-              nn::GRU({.input_size = 4, .hidden_size = 4}).forward(packed, h);
-            });
+  table.add(
+      "pack_padded_sequence pad_packed_sequence run_packed PackedSequence::data "
+      "PackedSequence::batch_sizes",
+      [](const Sequence& x, const std::vector<int64_t>& lengths, const Sequence& h) {
+        const nn::PackedSequence free{x, lengths, true};
+        attempt([&] { differentiate(free.data()); }, [&] { free.batch_sizes(); });
+        const nn::PackedSequence packed = nn::pack_padded_sequence(x, lengths, true);
+        nn::pad_packed_sequence(packed);
+        nn::LSTM({.input_size = 4, .hidden_size = 4}).forward(packed);
+        nn::GRU({.input_size = 4, .hidden_size = 4}).forward(packed, h);
+      });
   table.add(
       "TransformerEncoder::TransformerEncoder TransformerEncoder::forward "
       "TransformerEncoder::members",

@@ -39,6 +39,30 @@ TEST(PackedSequence, Pads) {
   EXPECT_THROW(pack_padded_sequence(x, {1, 2, 5}), ArgumentError);
 }
 
+// Values of torch.nn.utils.rnn.pack_padded_sequence(x, [2, 4, 1], enforce_sorted=False).
+TEST(PackedSequence, HasPyTorchsDataAndBatchSizes) {
+  const Variable x = arange(24, {.dtype = f64}).reshape({4, 3, 2});
+  for (const bool batch_first : {false, true}) {
+    const PackedSequence packed =
+        pack_padded_sequence(batch_first ? transpose(x, 0, 1) : x, {2, 4, 1}, batch_first);
+    EXPECT_EQ(packed.batch_sizes().to_vector<int64_t>(), (std::vector<int64_t>{3, 2, 1, 1}));
+    expect_near(packed.data(),
+                tensor({2.0, 3.0, 0.0, 1.0, 4.0, 5.0, 8.0, 9.0, 6.0, 7.0, 14.0, 15.0, 20.0, 21.0})
+                    .reshape({7, 2}));
+  }
+  EXPECT_THROW(PackedSequence().data(), ArgumentError);
+}
+
+TEST(Recurrent, WeightsOfTheFirstLayerHaveNames) {
+  const LSTM lstm(2, 3, {.num_layers = 2, .bidirectional = true});
+  const auto named = lstm.named_parameters();
+  EXPECT_TRUE(lstm.weight_ih_l0().is_same(named["weight_ih_l0"]));
+  EXPECT_TRUE(lstm.weight_hh_l0().is_same(named["weight_hh_l0"]));
+  EXPECT_TRUE(lstm.bias_ih_l0().is_same(named["bias_ih_l0"]));
+  EXPECT_TRUE(lstm.bias_hh_l0().is_same(named["bias_hh_l0"]));
+  EXPECT_THROW(GRU(2, 3, {.bias = false}).bias_ih_l0(), ArgumentError);
+}
+
 /// Runs a batch of sequences at once and one by one; compares outputs, states and gradients.
 template <typename Layer>
 void expect_as_alone(Layer layer, bool batch_first) {
