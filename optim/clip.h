@@ -64,6 +64,22 @@ GradientNorm clip_grad_norm_(const Model& model, double max_norm, ClipGradNormOp
   return clip_grad_norm_(model.parameters(), max_norm, options);
 }
 
+struct ClipGradNormSettings {
+  ByName by_name = {};
+  double max_norm;
+  double norm_type = 2.0;
+  bool error_if_nonfinite = false;
+};
+/// clip_grad_norm_(model, {.max_norm = 1.0})
+inline GradientNorm clip_grad_norm_(const std::vector<Variable>& params,
+                                    ClipGradNormSettings options) {
+  return clip_grad_norm_(params, options.max_norm, options.norm_type, options.error_if_nonfinite);
+}
+template <HasParameters Model>
+GradientNorm clip_grad_norm_(const Model& model, ClipGradNormSettings options) {
+  return clip_grad_norm_(model.parameters(), options);
+}
+
 /// Clamps each element of every gradient to [-clip_value, clip_value].
 void clip_grad_value_(const std::vector<Variable>& params, double clip_value);
 template <HasParameters Model>

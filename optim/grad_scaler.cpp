@@ -6,6 +6,7 @@
 #include "core/autograd/internal/capture.h"
 #include "core/autograd/sparse_gradient.h"
 #include "core/dispatch/kernels.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/update.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr double kLargest = std::numeric_limits<float>::max();
 
 void check(const GradScalerOptions& o) {
+  const ErrorLine line(o.by_name.where);
   if (!(o.init_scale > 0 && o.init_scale <= kLargest))
     fail<ArgumentError>("GradScaler: the scale is ", o.init_scale, ", not a positive float32");
   if (!(o.growth_factor > 1 && std::isfinite(o.growth_factor)))
@@ -52,16 +54,21 @@ GradScaler::Seen* GradScaler::find(const Optimizer& optimizer) {
 
 Variable GradScaler::scale(const Variable& loss, Where where) const {
   if (!options_.enabled) return loss;
+  has_scaled_ = true;
   move_to(loss.device());
   const DType wide = loss.dtype() == f64 ? f64 : f32;
   return mul({loss.to(wide, where), where}, {Variable(scale_.to(wide)), where});
 }
 
-void GradScaler::unscale_(Optimizer& optimizer) {
+void GradScaler::unscale_(Optimizer& optimizer, Where where) {
+  const ErrorLine line(where);
   if (!options_.enabled) return;
   if (const Seen* seen = find(optimizer))
     fail<ArgumentError>("GradScaler: unscale_ ", seen->has_stepped ? "after step" : "twice",
                         " since the last update");
+  if (!has_scaled_)
+    fail<ArgumentError>(
+        "GradScaler: the gradients are not scaled; write scaler.scale(loss).backward()");
   const std::vector<Variable> params = optimizer.parameters();
   if (params.empty()) fail<ArgumentError>("GradScaler: an optimizer that was moved from");
   for (const Variable& param : params)
@@ -81,7 +88,8 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   seen_.push_back({optimizer.id(), found_inf});
 }
 
-bool GradScaler::step(Optimizer& optimizer) {
+bool GradScaler::step(Optimizer& optimizer, Where where) {
+  const ErrorLine line(where);
   if (!options_.enabled) {
     optimizer.step();
     return true;
@@ -100,7 +108,8 @@ bool GradScaler::step(Optimizer& optimizer) {
   return is_finite;
 }
 
-void GradScaler::update() {
+void GradScaler::update(Where where) {
+  const ErrorLine line(where);
   if (!options_.enabled) return;
   if (seen_.empty()) fail<ArgumentError>("GradScaler: update, but nothing was unscaled before");
   Tensor found_inf = seen_.front().found_inf;

@@ -22,6 +22,7 @@
 namespace tapegrad::optim {
 
 struct GradScalerOptions {
+  ByName by_name = {};
   double init_scale = 65536.0;
   double growth_factor = 2.0;      // multiplies the scale after growth_interval successful steps
   double backoff_factor = 0.5;     // multiplies the scale after a skipped step
@@ -44,18 +45,18 @@ class GradScaler {
   /// Returns loss times the scale.
   Variable scale(const Variable& loss, Where where = Where::current()) const;
   /// Divides the gradients by the scale, in place. Throws ArgumentError if called twice, or after
-  /// step(), without update() in between. Throws DTypeError for float16 gradients, which may
-  /// already have underflowed to 0 or overflowed.
-  void unscale_(Optimizer& optimizer);
+  /// step(), without update() in between, and if no loss was scaled before. Throws DTypeError for
+  /// float16 gradients, which may already have underflowed to 0 or overflowed.
+  void unscale_(Optimizer& optimizer, Where where = Where::current());
   /// Calls unscale_() unless it was called, then optimizer.step() if all gradients are finite.
   /// Returns whether the optimizer made a step. Throws ArgumentError if called twice without
   /// update() in between. In a GraphedStep the device decides in each replay, and the result is
   /// true.
-  bool step(Optimizer& optimizer);
+  bool step(Optimizer& optimizer, Where where = Where::current());
   /// Call once after the steps of all optimizers. Reduces the scale if a step was skipped;
   /// increases it after growth_interval calls without a skip, up to the range of float32. Throws
   /// ArgumentError if no gradients were unscaled.
-  void update();
+  void update(Where where = Where::current());
 
   /// Returns the scale. Waits for the device.
   double get_scale() const { return scale_.item(); }
@@ -86,7 +87,8 @@ class GradScaler {
   GradScalerOptions options_;
   mutable Tensor scale_;           // float64
   mutable Tensor growth_tracker_;  // int64: number of successful steps since the scale changed
-  std::vector<Seen> seen_;         // optimizers unscaled since the last update()
+  mutable bool has_scaled_ = false;
+  std::vector<Seen> seen_;  // optimizers unscaled since the last update()
 };
 
 }  // namespace tapegrad::optim

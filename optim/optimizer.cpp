@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iostream>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -372,15 +373,29 @@ void Optimizer::count_step(Slot& slot, const StepGuard& guard) {
   if (guard.found_inf) slot.guarded = has_guarded_ = true;
 }
 
+void Optimizer::warn_of_no_gradients() {
+  if (std::exchange(has_warned_, true)) return;
+  std::cerr << "tapegrad: warning: " << kind_ << ": step() changes nothing, because no parameter "
+            << "has a gradient; call backward() of a loss of the optimizer's parameters first";
+  if (tapegrad::detail::is_of_user(where_))
+    std::cerr << " (optimizer of " << where_.file_name() << ':' << where_.line() << ')';
+  std::cerr << '\n';
+}
+
 void Optimizer::make_steps(const StepGuard& guard) {
   const NoGrad no_grad;
   const OpSpan span(kind_, Pass::kUpdate);
+  bool steps = false;
   for (Group& group : groups_)
     for (Slot& slot : group.slots)
-      if (const RowGradientPtr gradient = rows_of(group, slot))
+      if (const RowGradientPtr gradient = rows_of(group, slot)) {
         make_row_step(group, slot, *gradient);
+        steps = true;
+      }
   std::shared_ptr<RecordedStep> recorded = record_step(guard);
-  for (const Run& run : runs()) {
+  const std::vector<Run> dense = runs();
+  if (!steps && dense.empty()) warn_of_no_gradients();
+  for (const Run& run : dense) {
     if (Capture::current() == nullptr) recorded.reset();  // a capture may just have ended
     Group& group = groups_[run.group];
     ParamUpdates params;
@@ -417,10 +432,11 @@ std::vector<Variable> Optimizer::parameters() const {
   return params;
 }
 
-void Optimizer::set_lr(double lr) {
-  for (int64_t group = 0; group < group_count(); ++group) set_lr(group, lr);
+void Optimizer::set_lr(double lr, Where where) {
+  for (int64_t group = 0; group < group_count(); ++group) set_lr(group, lr, where);
 }
-void Optimizer::set_lr(int64_t group, double lr) {
+void Optimizer::set_lr(int64_t group, double lr, Where where) {
+  const ErrorLine line(where);
   if (group < 0 || group >= group_count())
     fail<IndexError>(kind_, ": no group ", group, " among ", group_count());
   schedule_lr(size_t(group), lr);

@@ -60,6 +60,12 @@ concept HasParameters = requires(const Model& model) {
   { model.parameters() } -> std::convertible_to<std::vector<Variable>>;
 };
 
+/// A list of named parameters, as model.named_parameters().
+template <typename Named>
+concept NamedParameters = requires(const Named& named) {
+  { named.values() } -> std::convertible_to<std::vector<Variable>>;
+};
+
 /// A learning rate. `Adam(model, {})` means the default options, not the number 0.
 template <typename T>
 concept Rate = std::integral<T> || std::floating_point<T>;
@@ -71,6 +77,10 @@ class Params {
   Params(const Model& model, Where where = Where::current())
       : Params(std::vector<Variable>(model.parameters()), where) {}
   Params(std::vector<Variable> params, Where where = Where::current());
+  /// Takes the values of a list of names and parameters, as model.named_parameters().
+  template <NamedParameters Named>
+  Params(const Named& named, Where where = Where::current())
+      : Params(std::vector<Variable>(named.values()), where) {}
   Params(std::initializer_list<Variable> params, Where where = Where::current());
   Params(std::initializer_list<std::vector<Variable>> lists,  // one group of all parameters
          Where where = Where::current());
@@ -187,7 +197,7 @@ class Optimizer : public tapegrad::detail::Tracked {
   Optimizer& operator=(Optimizer&& other) noexcept;
 
   /// Updates every parameter that has a gradient, once. Not recorded. Frozen parameters have no
-  /// gradient and keep their values.
+  /// gradient and keep their values. The first step without any gradient prints a warning.
   virtual void step();
   /// Calls the closure, which clears the gradients, computes the loss, calls backward() and returns
   /// the loss; then steps. Returns the loss. An empty closure is not called.
@@ -207,8 +217,8 @@ class Optimizer : public tapegrad::detail::Tracked {
   /// frozen.
   void add_param_group(ParamGroup group);
   /// Sets the learning rate of all groups, or of one group.
-  void set_lr(double lr);
-  void set_lr(int64_t group, double lr);
+  void set_lr(double lr, Where where = Where::current());
+  void set_lr(int64_t group, double lr, Where where = Where::current());
   double lr(int64_t group = 0) const;
   /// Sets the weight decay of a group. Throws ArgumentError for a negative value.
   void set_weight_decay(int64_t group, double weight_decay);
@@ -322,6 +332,8 @@ class Optimizer : public tapegrad::detail::Tracked {
   RowGradientPtr rows_of(const Group& group, const Slot& slot) const;
   void make_row_step(const Group& group, Slot& slot, const RowGradient& gradient);
   void make_steps(const StepGuard& guard);
+  /// Prints a warning, once for an optimizer.
+  void warn_of_no_gradients();
   struct RecordedStep;
   /// Makes the running capture, if there is one, call replay_step() before each replay. Returns
   /// null if there is none.
@@ -342,6 +354,7 @@ class Optimizer : public tapegrad::detail::Tracked {
   uint64_t id_;
   double lr_, weight_decay_;  // for groups without their own values
   bool maximize_ = false;
+  bool has_warned_ = false;
   mutable std::vector<Group> groups_;
   OptimizerGroups views_;             // returned by param_groups(); may be shorter than groups_
   mutable Tensor skipped_;            // on the device: steps skipped since the last settle()

@@ -93,7 +93,8 @@ double Scheduler::following(double now, double base, int64_t t) const {
   return is_absolute() ? rate(base, t) : next(now, base, t);
 }
 
-void Scheduler::step() {
+void Scheduler::step(Where where) {
+  const ErrorLine line(where);
   std::vector<double> own, rates;
   for (size_t group = 0; group < bases_.size(); ++group) {
     const double base = bases_[group], now = optimizer().lr(int64_t(group));

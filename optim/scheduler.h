@@ -43,7 +43,7 @@ class Scheduler : public tapegrad::detail::Tracked {
   Scheduler(Scheduler&& other) noexcept;
   Scheduler& operator=(Scheduler&& other) noexcept;
 
-  void step();
+  void step(Where where = Where::current());
   int64_t steps() const { return steps_; }
   int64_t last_epoch() const { return steps_; }
   /// Returns the rates of the groups since the last step.
@@ -443,9 +443,14 @@ class ReduceLROnPlateau {
                     int64_t patience = 10, double threshold = 1e-4,
                     Choice<ThresholdMode> threshold_mode = ThresholdMode::kRelative,
                     int64_t cooldown = 0, double min_lr = 0.0, double eps = 1e-8)
-      : ReduceLROnPlateau(
-            optimizer, {mode, factor, patience, threshold, threshold_mode, cooldown, min_lr, eps}) {
-  }
+      : ReduceLROnPlateau(optimizer, {{mode, optimizer.where()},
+                                      factor,
+                                      patience,
+                                      threshold,
+                                      threshold_mode,
+                                      cooldown,
+                                      min_lr,
+                                      eps}) {}
 
   void step(double measure);
   void step(const Variable& measure) { step(measure.item()); }

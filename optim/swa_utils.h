@@ -42,8 +42,9 @@ inline AverageFn get_ema_multi_avg_fn(double decay = 0.999) { return get_ema_avg
 inline AverageFn get_swa_multi_avg_fn() { return get_swa_avg_fn(); }
 
 struct AveragedModelOptions {
-  AverageFn avg_fn = {};     // default: get_swa_avg_fn()
-  bool use_buffers = false;  // also average buffers; otherwise they are copied
+  AverageFn avg_fn = {};        // default: get_swa_avg_fn()
+  AverageFn multi_avg_fn = {};  // in place of avg_fn
+  bool use_buffers = false;     // also average buffers; otherwise they are copied
 };
 
 namespace detail {
@@ -85,7 +86,9 @@ class AveragedModel : public nn::Model<AveragedModel<M>> {
   Variable n_averaged = zeros({}, {.dtype = i64});
 
   explicit AveragedModel(const M& model, AveragedModelOptions options = {})
-      : module(model.clone()), options_(std::move(options)) {}
+      : module(model.clone()), options_(std::move(options)) {
+    if (options_.multi_avg_fn) options_.avg_fn = options_.multi_avg_fn;
+  }
 
   template <std::convertible_to<AverageFn> F>
   AveragedModel(const M& model, F avg_fn)

@@ -144,5 +144,18 @@ TEST(GradScaler, Errors) {
   EXPECT_THROW(scaler.step(optimizer), DTypeError);
 }
 
+TEST(GradScaler, RefusesGradientsThatWereNotScaled) {
+  Variable w = ones({2}, {.requires_grad = true});
+  SGD sgd({w}, 0.1);
+  GradScaler scaler;
+  sum(w).backward();
+  EXPECT_THROW(scaler.step(sgd), ArgumentError);
+  EXPECT_THROW(scaler.unscale_(sgd), ArgumentError);
+  sgd.zero_grad();
+  scaler.scale(sum(w)).backward();
+  EXPECT_TRUE(scaler.step(sgd));
+  EXPECT_EQ(w.to_vector<float>(), (std::vector<float>{0.9F, 0.9F}));
+}
+
 }  // namespace
 }  // namespace tapegrad::optim

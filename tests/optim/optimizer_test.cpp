@@ -6,7 +6,10 @@
 #include <cmath>
 #include <functional>
 
+#include "core/tape/recording.h"
+#include "nn/linear.h"
 #include "ops/create.h"
+#include "ops/reduce.h"
 #include "optim/adam_variants.h"
 
 namespace tapegrad::optim {
@@ -327,6 +330,33 @@ TEST(Optimizer, Errors) {
   EXPECT_THROW(SGD({p}, {.nesterov = true}), ArgumentError);
   EXPECT_THROW(Adam({p}, {.betas = {1.0, 0.999}}), ArgumentError);
   EXPECT_THROW(Adam({p}, std::nan("")), ArgumentError);
+}
+
+/// Returns what f() prints on the error stream.
+std::string errors_of(const std::function<void()>& f) {
+  ::testing::internal::CaptureStderr();
+  f();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(Optimizer, WarnsOnceOfStepsWithoutGradients) {
+  Variable w = ones({2}, {.requires_grad = true}), other = ones({2}, {.requires_grad = true});
+  SGD sgd({w}, 0.1);
+  other.sum().backward();  // a loss of another model
+  const std::string text = errors_of([&] { sgd.step(); });
+  EXPECT_TRUE(text.starts_with("tapegrad: warning: SGD: step() changes nothing")) << text;
+  EXPECT_NE(text.find("optimizer_test.cpp:"), std::string::npos) << text;
+  EXPECT_EQ(errors_of([&] { sgd.step(); }), "");
+  SGD trained({w}, 0.1);
+  w.sum().backward();
+  EXPECT_EQ(errors_of([&] { trained.step(); }), "");
+}
+
+TEST(Optimizer, TakesNamedParameters) {
+  nn::Linear net(2, 1);
+  SGD sgd(net.named_parameters(), 0.1);
+  EXPECT_EQ(sgd.parameters().size(), 2);
+  EXPECT_TRUE(sgd.parameters()[0].is_same(net.weight));
 }
 
 }  // namespace
