@@ -89,6 +89,26 @@ struct LazyConv2d : detail::Refused<LazyConv2d> {
                   "32, .kernel_size = 3})");
   }
 };
+/// Other lazy layers of PyTorch.
+struct RefusedLazy : detail::Refused<RefusedLazy> {
+  template <typename... Xs>
+  RefusedLazy(Xs...) {
+    static_assert(detail::kNone<Xs...>,
+                  "nn::Lazy...: take the layer without Lazy and leave out the size: "
+                  "nn::BatchNorm2d(), nn::Conv1d({.out_channels = 32, .kernel_size = 3})");
+  }
+};
+using LazyConv1d = RefusedLazy;
+using LazyConv3d = RefusedLazy;
+using LazyConvTranspose1d = RefusedLazy;
+using LazyConvTranspose2d = RefusedLazy;
+using LazyConvTranspose3d = RefusedLazy;
+using LazyBatchNorm1d = RefusedLazy;
+using LazyBatchNorm2d = RefusedLazy;
+using LazyBatchNorm3d = RefusedLazy;
+using LazyInstanceNorm1d = RefusedLazy;
+using LazyInstanceNorm2d = RefusedLazy;
+using LazyInstanceNorm3d = RefusedLazy;
 struct SyncBatchNorm : detail::Refused<SyncBatchNorm> {
   template <typename... Xs>
   SyncBatchNorm(Xs...) {

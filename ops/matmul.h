@@ -1,6 +1,7 @@
 // Matrix products.
 #pragma once
 
+#include "core/base/choice.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
@@ -32,6 +33,11 @@ Variable outer(const Variable& a, const Variable& b, Where where = Where::curren
 ///             7 mantissa bits, if the processor multiplies bfloat16 faster (AVX512-BF16 or
 ///             AMX); otherwise same as kHighest.
 enum class MatmulPrecision { kHighest, kHigh, kMedium };
+constexpr auto choice_names(MatmulPrecision) {
+  return std::to_array<ChoiceName<MatmulPrecision>>({{"highest", MatmulPrecision::kHighest},
+                                                     {"high", MatmulPrecision::kHigh},
+                                                     {"medium", MatmulPrecision::kMedium}});
+}
 /// Sets the precision for the process; initially kHighest.
 void set_matmul_precision(MatmulPrecision precision);
 MatmulPrecision matmul_precision();

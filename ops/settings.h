@@ -1,10 +1,12 @@
 // Properties of dtypes, and settings of the process and of the thread, under PyTorch's names.
 #pragma once
 
+#include "core/base/allocator.h"
 #include "core/base/generator.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/matmul.h"
 
 namespace tapegrad {
 
@@ -35,6 +37,19 @@ IntegerInfo iinfo(DType dtype);  // throws DTypeError unless it is an integer ty
 /// of [1, 1024].
 void set_num_threads(int64_t count);
 int64_t get_num_threads();
+
+/// set_matmul_precision() under PyTorch's name: "highest", "high" or "medium".
+inline void set_float32_matmul_precision(Choice<MatmulPrecision> precision) {
+  set_matmul_precision(precision);
+}
+/// Has no effect: each op computes equal results in every run (docs/semantics.md).
+inline void use_deterministic_algorithms(bool /*mode*/, bool /*warn_only*/ = false) {}
+namespace cuda {
+/// Frees the cached memory of the GPU, if there is one.
+inline void empty_cache() {
+  if (tapegrad::is_available(gpu)) tapegrad::empty_cache(gpu);
+}
+}  // namespace cuda
 
 /// Returns the state of the default generator.
 inline RandomState get_rng_state() { return default_generator().state(); }

@@ -77,6 +77,15 @@ void add_number_rows(Table& table) {
     set_rng_state(before);
   });
   table.leave_out("no arguments", "is_grad_enabled GradMode::is_enabled get_default_dtype");
+  table.add("set_float32_matmul_precision use_deterministic_algorithms cuda::empty_cache",
+            [](const std::string& precision, bool on) {
+              const MatmulPrecision before = matmul_precision();
+              use_deterministic_algorithms(on), cuda::empty_cache();
+              set_float32_matmul_precision(precision);
+              set_matmul_precision(before);
+            });
+  table.leave_out("an option of loaders and random_split",
+                  "GeneratorSeed::GeneratorSeed GeneratorSeed::value_or");
   table.leave_out("the compiler refuses it", "set_grad_enabled set_detect_anomaly");
 }
 

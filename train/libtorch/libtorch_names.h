@@ -47,6 +47,7 @@
 #include "optim/optimizers.h"
 #include "train/libtorch/libtorch_data.h"
 #include "train/libtorch/libtorch_functional.h"
+#include "train/libtorch/refused_names.h"
 
 namespace tapegrad::torch {
 
@@ -77,6 +78,11 @@ std::string str(const Parts&... parts) {
   (text.add(parts), ...);
   return text.text();
 }
+
+namespace backends::cudnn {
+// Have no effect: algorithms are chosen without measurements.
+inline bool benchmark = false, deterministic = true;
+}  // namespace backends::cudnn
 
 using autocast = Autocast;
 // Python's `with torch.no_grad():` is `torch::no_grad guard;` here.
