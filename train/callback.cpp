@@ -72,16 +72,15 @@ struct BestWeights {
   void load_state_dict(const TensorMap& state) { weights = state; }
 };
 
-}  // namespace
-
-Callback EarlyStopping(EarlyStoppingOptions options) {
+Callback stop_with_best_weights(const EarlyStoppingOptions& options) {
   const Better better = options.mode;
+  if (options.patience < 0)
+    fail_at<ArgumentError>(options.by_name.where, "EarlyStopping: patience is ", options.patience,
+                           ", not at least 0");
   Callback callback = early_stop({.monitor = options.monitor,
                                   .patience = std::max<int64_t>(options.patience, 1),
                                   .min_delta = options.min_delta,
                                   .better = better});
-  if (options.patience < 0)
-    fail<ArgumentError>("EarlyStopping: patience is ", options.patience, ", not at least 0");
   if (!options.restore_best_weights) return callback;
   const auto best = std::make_shared<BestWeights>();
   callback.after_epoch = [=](Training& run) {
@@ -99,17 +98,23 @@ Callback EarlyStopping(EarlyStoppingOptions options) {
   return callback;
 }
 
-Callback ModelCheckpoint(const std::string& path, ModelCheckpointOptions options) {
-  return options.save_best_only ? save_best(path, options.monitor, options.mode) : save_every(path);
-}
-Callback CSVLogger(const std::string& path) { return log_csv(path); }
-Callback LearningRateScheduler(std::function<double(int64_t epoch, double lr)> schedule) {
-  return {.before_epoch = [schedule = std::move(schedule)](Training& run) {
-    for (optim::Optimizer* optimizer : run.optimizers)
-      for (int64_t group = 0; group < optimizer->group_count(); ++group)
-        optimizer->set_lr(group, schedule(run.epoch - 1, optimizer->lr(group)));
-  }};
-}
+}  // namespace
+
+EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
+    : KerasCallback(stop_with_best_weights(options)) {}
+
+ModelCheckpoint::ModelCheckpoint(const std::string& path, ModelCheckpointOptions options)
+    : KerasCallback(options.save_best_only ? save_best(path, options.monitor, options.mode)
+                                           : save_every(path)) {}
+
+LearningRateScheduler::LearningRateScheduler(
+    std::function<double(int64_t epoch, double lr)> schedule)
+    : KerasCallback({.before_epoch = [schedule = std::move(schedule)](Training& run) {
+        for (optim::Optimizer* optimizer : run.optimizers)
+          for (int64_t group = 0; group < optimizer->group_count(); ++group)
+            optimizer->set_lr(group, schedule(run.epoch - 1, optimizer->lr(group)));
+      }}) {}
+
 namespace {
 
 /// Returns whether the last epoch of the history is one after which the rate is reduced.
@@ -135,9 +140,7 @@ bool is_plateau(const History& history, const PlateauCallbackOptions& options) {
   return reduces;
 }
 
-}  // namespace
-
-Callback ReduceLROnPlateau(PlateauCallbackOptions options) {
+Callback reduce_on_plateau(const PlateauCallbackOptions& options) {
   static constexpr const char* kName = "ReduceLROnPlateau";
   const auto least = [](const char* option, int64_t value) {
     if (value < 0) fail<ArgumentError>(kName, ": ", option, " is ", value, ", not at least 0");
@@ -156,15 +159,7 @@ Callback ReduceLROnPlateau(PlateauCallbackOptions options) {
   }};
 }
 
-Callback TerminateOnNaN() {
-  return {.after_step = [](Training& run) {
-    const double loss = run.loss.item();
-    if (!std::isfinite(loss))
-      run.stop(
-          absl::StrFormat("the loss of batch %d of epoch %d is %f", run.batch, run.epoch, loss));
-  }};
-}
-Callback LambdaCallback(LambdaCallbackOptions options) {
+Callback call_functions(const LambdaCallbackOptions& options) {
   Callback result;
   if (const auto& begin = options.on_epoch_begin)
     result.before_epoch = [begin](Training& run) {
@@ -177,6 +172,22 @@ Callback LambdaCallback(LambdaCallbackOptions options) {
   if (const auto& end = options.on_train_end) result.after_training = [end](Training&) { end(); };
   return result;
 }
+
+}  // namespace
+
+ReduceLROnPlateau::ReduceLROnPlateau(PlateauCallbackOptions options)
+    : KerasCallback(reduce_on_plateau(options)) {}
+
+TerminateOnNaN::TerminateOnNaN()
+    : KerasCallback({.after_step = [](Training& run) {
+        const double loss = run.loss.item();
+        if (!std::isfinite(loss))
+          run.stop(absl::StrFormat("the loss of batch %d of epoch %d is %f", run.batch, run.epoch,
+                                   loss));
+      }}) {}
+
+LambdaCallback::LambdaCallback(LambdaCallbackOptions options)
+    : KerasCallback(call_functions(options)) {}
 
 Callback stop_at(const std::string& monitor, double value, Better better) {
   return {.stop = [=](const History& history) -> std::string {

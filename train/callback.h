@@ -14,9 +14,11 @@
 // decisions.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "core/base/choice.h"
 #include "data/loader.h"
@@ -90,7 +92,24 @@ struct EarlyStopOptions {
 /// Ends the training when a measure has not improved for `patience` epochs. A NaN is not an
 /// improvement.
 Callback early_stop(EarlyStopOptions options = {});
+
+/// Base of the callbacks with Keras's names, which convert to a Callback:
+///
+///   EarlyStopping stopping({.patience = 3});
+///   fit(model, train, optimizer, {.epochs = 30, .callbacks = {stopping, CSVLogger("run.csv")}});
+class KerasCallback {
+ public:
+  operator const Callback&() const { return callback_; }
+
+ protected:
+  explicit KerasCallback(Callback callback) : callback_(std::move(callback)) {}
+
+ private:
+  Callback callback_;
+};
+
 struct EarlyStoppingOptions {
+  ByName by_name = {};
   std::string monitor = "";             // as in EarlyStopOptions
   double min_delta = 0;                 // smallest change that counts as an improvement
   int64_t patience = 0;                 // 0 has the effect of 1
@@ -98,7 +117,13 @@ struct EarlyStoppingOptions {
   bool restore_best_weights = false;    // also after a training that was not ended early
 };
 /// early_stop() under Keras's names. The best weights are a part of the checkpoint.
-Callback EarlyStopping(EarlyStoppingOptions options = {});
+struct EarlyStopping : KerasCallback {
+  explicit EarlyStopping(EarlyStoppingOptions options = {});
+  /// Overload for EarlyStopping("val_loss", {.patience = 3}).
+  template <std::convertible_to<std::string> Monitor>
+  explicit EarlyStopping(const Monitor& monitor, EarlyStoppingOptions options = {})
+      : EarlyStopping((options.monitor = monitor, std::move(options))) {}
+};
 /// Ends the training when a measure has reached a value.
 Callback stop_at(const std::string& monitor, double value, Better better = Better::kAuto);
 
@@ -110,18 +135,28 @@ Callback save_best(const std::string& path, const std::string& monitor = "",
 /// epoch; without it, the file holds the last saved epoch.
 Callback save_every(const std::string& path, int64_t n = 1);
 
+/// Writes the history after every epoch, atomically, with History::save_csv or save_jsonl.
+Callback log_csv(const std::string& path);
+Callback log_jsonl(const std::string& path);
+
 struct ModelCheckpointOptions {
   std::string monitor = "";  // as in EarlyStopOptions
   bool save_best_only = false;
   Choice<Better> mode = Better::kAuto;
 };
 /// save_every() or, with save_best_only, save_best(), under Keras's name.
-Callback ModelCheckpoint(const std::string& path, ModelCheckpointOptions options = {});
+struct ModelCheckpoint : KerasCallback {
+  explicit ModelCheckpoint(const std::string& path, ModelCheckpointOptions options = {});
+};
 /// log_csv() under Keras's name.
-Callback CSVLogger(const std::string& path);
+struct CSVLogger : KerasCallback {
+  explicit CSVLogger(const std::string& path) : KerasCallback(log_csv(path)) {}
+};
 /// Sets the learning rate of every group to schedule(epoch, lr) before each epoch, counted from 0.
 /// Keras's callback.
-Callback LearningRateScheduler(std::function<double(int64_t epoch, double lr)> schedule);
+struct LearningRateScheduler : KerasCallback {
+  explicit LearningRateScheduler(std::function<double(int64_t epoch, double lr)> schedule);
+};
 struct PlateauCallbackOptions {
   std::string monitor = "";             // as in EarlyStopOptions
   double factor = 0.1;                  // in [0, 1)
@@ -135,17 +170,23 @@ struct PlateauCallbackOptions {
 /// for `patience` epochs. A NaN is not an improvement. The decision depends only on the history.
 /// Keras's callback; optim::ReduceLROnPlateau is PyTorch's class, for user-written loops. Throws
 /// ArgumentError for options out of range.
-Callback ReduceLROnPlateau(PlateauCallbackOptions options = {});
+struct ReduceLROnPlateau : KerasCallback {
+  explicit ReduceLROnPlateau(PlateauCallbackOptions options = {});
+};
 /// Ends the training after the first step whose loss is NaN or infinite. Waits for the device after
 /// every step. Keras's callback.
-Callback TerminateOnNaN();
+struct TerminateOnNaN : KerasCallback {
+  TerminateOnNaN();
+};
 /// Functions that are called before and after each epoch, counted from 0, and before and after the
 /// training. Keras's callback.
 struct LambdaCallbackOptions {
   std::function<void(int64_t epoch, const EpochResult&logs)> on_epoch_begin = {}, on_epoch_end = {};
   std::function<void()> on_train_begin = {}, on_train_end = {};
 };
-Callback LambdaCallback(LambdaCallbackOptions options);
+struct LambdaCallback : KerasCallback {
+  explicit LambdaCallback(LambdaCallbackOptions options);
+};
 
 /// Steps a schedule after every update, or after every epoch, and saves it with the checkpoint.
 Callback per_step(optim::Scheduler& schedule);
@@ -153,10 +194,6 @@ Callback per_epoch(optim::Scheduler& schedule);
 /// Passes a measure to the schedule after every epoch. The default measure is that of
 /// EarlyStopOptions.
 Callback per_epoch(optim::ReduceLROnPlateau& schedule, const std::string& monitor = "");
-
-/// Writes the history after every epoch, atomically, with History::save_csv or save_jsonl.
-Callback log_csv(const std::string& path);
-Callback log_jsonl(const std::string& path);
 
 /// Keras's names: callbacks::EarlyStopping, callbacks::ModelCheckpoint.
 namespace callbacks = ::tapegrad;
