@@ -1,5 +1,6 @@
 #include "train/classification_metrics.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
@@ -12,6 +13,7 @@
 #include "ops/reduce.h"
 #include "ops/scatter.h"
 #include "ops/sort.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -27,6 +29,7 @@ Variable count_of(const Variable& x) {
 double area(const Variable& scores, const Variable& belongs) {
   const Variable positives = masked_select(scores, belongs);
   const Variable negatives = sort(masked_select(scores, logical_not(belongs))).values;
+  if (any(isnan(scores))) return kNaN;
   const double pairs = double(positives.numel()) * double(negatives.numel());
   if (pairs == 0) return kNaN;
   // A positive wins against the negatives below it, and half against its equals.
@@ -177,6 +180,10 @@ void RocAuc::add(const Variable& output, const Variable& target) {
   if (scores.rank() != 2 || truth.size(0) != scores.size(0))
     fail<ShapeError>("RocAuc: output ", output.shape(), " and target ", target.shape(),
                      " do not fit");
+  const int64_t classes = std::max<int64_t>(scores.size(1), 2);
+  if (any(logical_or(truth < 0, truth >= classes)))
+    fail<IndexError>("RocAuc: classes are in [0, ", classes, "), the targets in [",
+                     amin(truth).item<int64_t>(), ", ", amax(truth).item<int64_t>(), "]");
   // The score of class 1 of two is its lead.
   if (scores.size(1) == 2) scores = narrow(scores, 1, 1, 1) - narrow(scores, 1, 0, 1);
   append("scores", scores);

@@ -139,10 +139,12 @@ struct F1Score {
 /// Area under the ROC curve: the probability that an example of class 1 has a larger score than an
 /// example of class 0; equal scores count half. For more than two classes, the mean over the
 /// classes, each against all others. Keeps all scores. NaN if a class has no examples, or all
-/// examples.
+/// examples, or a score is NaN.
 class RocAuc final : public Metric {
  public:
   std::string name() const override { return "auc"; }
+  /// Throws IndexError for a target outside of [0, C), for two classes [0, 2). Waits for the
+  /// device.
   void add(const Variable& output, const Variable& target) override;
   double value() const override;
 };

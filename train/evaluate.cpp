@@ -7,7 +7,6 @@
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"
 #include "nn/internal/module_modes.h"
-#include "nn/loss.h"
 #include "ops/rearrange.h"
 #include "train/internal/pass.h"
 
@@ -24,14 +23,12 @@ LossFn::LossFn(Variable (*loss)(const Variable&, const Variable&, Reduction, dou
         return loss(output, target, Reduction::kMean, 1.0, Where());
       }) {}
 
-bool LossFn::takes_logits() const {
-  return is_function_of_logits_ || target<nn::BCEWithLogitsLoss>() != nullptr;
-}
-
 EvalMode::EvalMode(nn::Module& model) : modes_(modes_of(model)) { model.eval(); }
 EvalMode::~EvalMode() { restore(modes_); }
 
-Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
+namespace {
+
+Evaluation run_pass(nn::Module& model, Loader& data, const EvaluateOptions& options) {
   const LossFn loss_fn = or_cross_entropy(options.loss);
   const NoGrad no_grad;
   const EvalMode mode(model);
@@ -39,13 +36,15 @@ Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
   Evaluation result;
   PassSums sums(options.accuracy, loss_fn, options.metrics);
   require_batch_fn("evaluate", data, options.batch);
+  if (data.size() == 0)
+    fail<ArgumentError>("evaluate: the loader has no batches: ", data.num_examples(), " examples");
   for (auto at = data.begin(); at != data.end(); ++at) {
     move_to(options.device, *at);
     std::optional<BatchResult> made;
     {
       std::optional<Autocast> amp;
       if (options.amp) amp.emplace(*options.amp);
-      made = run_batch(model, loss_fn, options.batch, *at, at.item().get());
+      made = run_batch(model, loss_fn, options.batch, *at, at.item().get(), options.by_name.where);
     }
     sums.add(*made, at->data.size(0));
     result.count += made->output.defined() ? made->output.size(0) : at->data.size(0);
@@ -63,6 +62,12 @@ Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
   return result;
 }
 
+}  // namespace
+
+Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
+  return at_line(options.by_name.where, [&] { return run_pass(model, data, options); });
+}
+
 void Evaluation::print(const std::string& title, std::ostream& out) const {
   print_predictions(title, labels, predictions, out);
 }
@@ -78,25 +83,26 @@ std::ostream& operator<<(std::ostream& out, const Evaluation& result) {
 
 Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y,
                     EvaluateOptions options) {
-  DeviceLoader loader(TensorDataset(x, y), {.batch_size = options.batch_size});
+  const Where where = options.by_name.where;
+  DeviceLoader loader(TensorDataset(x, y, where), {.batch_size = options.batch_size}, where);
   return evaluate(model, loader, std::move(options));
 }
 
-Variable predict(nn::Module& model, Loader& data, std::optional<Device> device) {
+Variable predict(nn::Module& model, Loader& data, std::optional<Device> device, Where where) {
   const NoGrad no_grad;
   const EvalMode mode(model);
   std::vector<Variable> outputs;
   for (Example& batch : data) {
     move_to(device, batch);
-    outputs.push_back(model.call(batch.data, Where::current()).cpu());
+    outputs.push_back(model.call(batch.data, where).cpu());
   }
-  if (outputs.empty()) fail<ArgumentError>("predict: no batches");
+  if (outputs.empty()) fail_at<ArgumentError>(where, "predict: no batches");
   return outputs.size() == 1 ? outputs[0] : cat(outputs);
 }
 
-Variable predict(nn::Module& model, const Variable& x, int64_t batch_size) {
-  DeviceLoader loader(TensorDataset(x), {.batch_size = batch_size});
-  return predict(model, loader);
+Variable predict(nn::Module& model, const Variable& x, int64_t batch_size, Where where) {
+  DeviceLoader loader(TensorDataset(x, {}, where), {.batch_size = batch_size}, where);
+  return predict(model, loader, {}, where);
 }
 
 }  // namespace tapegrad

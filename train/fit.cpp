@@ -25,7 +25,20 @@ namespace {
 
 using Phases = Callback::Phase Callback::*;
 
-void check(const FitOptions& options, const Loader& data, const Optimizers& optimizers) {
+/// Throws ArgumentError if the model has parameters and no optimizer updates one of these.
+void require_common_parameter(const nn::Module& model, const Optimizers& optimizers) {
+  const std::vector<Variable> own = model.parameters();
+  if (own.empty()) return;
+  for (const optim::Optimizer* optimizer : optimizers)
+    for (const Variable& param : optimizer->parameters())
+      if (std::ranges::any_of(own, [&](const Variable& each) { return each.is_same(param); }))
+        return;
+  fail<ArgumentError>("fit: ", optimizers[0]->kind(), " updates no parameter of the model ",
+                      model.kind(), ": construct the optimizer with this model");
+}
+
+void check(const nn::Module& model, const FitOptions& options, const Loader& data,
+           const Optimizers& optimizers, const dist::AnyShardedOptimizer* sharded) {
   if (options.epochs < 0) fail<ArgumentError>("fit: epochs is negative: ", options.epochs);
   if (options.epochs > 0 && data.size() == 0)
     fail<ArgumentError>("fit: the loader has no batches: ", data.num_examples(), " examples");
@@ -39,6 +52,7 @@ void check(const FitOptions& options, const Loader& data, const Optimizers& opti
     fail<ArgumentError>("fit: checkpoint_epochs is ", options.checkpoint_epochs,
                         ", not at least 1");
   require_batch_fn("fit", data, options.batch);
+  if (!options.batch && sharded == nullptr) require_common_parameter(model, optimizers);
   if (options.batch && options.validation != nullptr &&
       (options.validation->item_type() == nullptr ||
        *options.validation->item_type() != *data.item_type()))
@@ -156,7 +170,8 @@ class Fit {
     {
       std::optional<Autocast> amp;
       if (options_.amp) amp.emplace(*options_.amp);
-      made = run_batch(run_.model, loss_fn_, options_.batch, {x, target}, item_.get());
+      made = run_batch(run_.model, loss_fn_, options_.batch, {x, target}, item_.get(),
+                       options_.by_name.where);
     }
     const Variable& loss = made->loss;
     times.mark(StepPhase::kForward);
@@ -312,7 +327,8 @@ class Fit {
     std::optional<UseAverage> use;
     if (options_.average && (options_.evaluate_train || options_.validation))
       use.emplace(*options_.average);
-    EvaluateOptions evaluation{.loss = loss_fn_,
+    EvaluateOptions evaluation{.by_name = options_.by_name,
+                               .loss = loss_fn_,
                                .accuracy = options_.accuracy,
                                .device = options_.device,
                                .amp = options_.amp,
@@ -530,19 +546,23 @@ void require_no_split(const FitOptions& options) {
 }  // namespace
 
 History fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOptions options) {
-  require_no_split(options);
-  const ValidationReader validation(options);
-  check(options, data, optimizers);
-  return Fit(model, data, optimizers, nullptr, std::move(options)).run();
+  return at_line(options.by_name.where, [&] {
+    require_no_split(options);
+    const ValidationReader validation(options);
+    check(model, options, data, optimizers, nullptr);
+    return Fit(model, data, optimizers, nullptr, std::move(options)).run();
+  });
 }
 
 History fit(nn::Module& model, Loader& data, dist::AnyShardedOptimizer& optimizer,
             FitOptions options) {
-  const Optimizers local{&optimizer.local_optimizer()};
-  require_no_split(options);
-  const ValidationReader validation(options);
-  check(options, data, local);
-  return Fit(model, data, local, &optimizer, std::move(options)).run();
+  return at_line(options.by_name.where, [&] {
+    const Optimizers local{&optimizer.local_optimizer()};
+    require_no_split(options);
+    const ValidationReader validation(options);
+    check(model, options, data, local, &optimizer);
+    return Fit(model, data, local, &optimizer, std::move(options)).run();
+  });
 }
 
 }  // namespace tapegrad

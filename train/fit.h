@@ -58,6 +58,7 @@ struct ValidationData {
 };
 
 struct FitOptions {
+  ByName by_name = {};
   int64_t epochs = 1;                   // of the whole run, including those before a resume
   int64_t batch_size = 32;              // for fit() with tensors
   LossFn loss = {};                     // default: cross_entropy
@@ -67,7 +68,7 @@ struct FitOptions {
   ValidationData validation_data = {};  // alternatively, tensors: `.validation_data = {x, y}`
   double validation_split = 0;          // alternatively, share of the tensors of fit() at the end
   bool accuracy = true;                 // targets are classes; compute the accuracy
-  std::vector<Metric*> metrics = {};    // computed in training ("f1") and validation ("val_f1")
+  std::vector<MetricRef> metrics = {};  // computed in training ("f1") and validation ("val_f1")
   bool evaluate_train = false;          // also evaluate the training set after every epoch
   double stop_below = 1e-8;             // stop after an epoch with a smaller loss
   std::optional<Device> device = {};    // move batches to this device
@@ -143,11 +144,22 @@ inline History fit(nn::Module& model, const Variable& x, const Variable& y,
   return fit(model, x, y, Optimizers{&optimizer}, std::move(options));
 }
 
+/// Overloads for an optimizer that only this call uses.
+inline History fit(nn::Module& model, Loader& data, optim::Optimizer&& optimizer,
+                   FitOptions options = {}) {
+  return fit(model, data, optimizer, std::move(options));
+}
+inline History fit(nn::Module& model, const Variable& x, const Variable& y,
+                   optim::Optimizer&& optimizer, FitOptions options = {}) {
+  return fit(model, x, y, optimizer, std::move(options));
+}
+
 /// Overloads for a data set, which is read with a DataLoader of .batch_size and .shuffle.
 template <std::derived_from<Dataset> Set>
 History fit(nn::Module& model, const Set& data, optim::Optimizer& optimizer,
             FitOptions options = {}) {
-  DataLoader batches(data, {.batch_size = options.batch_size, .shuffle = options.shuffle});
+  DataLoader batches(data, {.batch_size = options.batch_size, .shuffle = options.shuffle},
+                     options.by_name.where);
   return fit(model, batches, Optimizers{&optimizer}, std::move(options));
 }
 
@@ -156,13 +168,13 @@ History fit(nn::Module& model, const Set& data, optim::Optimizer& optimizer,
 template <std::convertible_to<LossFn> Loss>
 History fit(nn::Module& model, const Variable& x, const Variable& y, optim::Optimizer& optimizer,
             Loss loss, FitOptions options = {}) {
-  options.loss = std::move(loss);
+  options.loss = detail::loss_of(std::move(loss), options.by_name.where);
   return fit(model, x, y, Optimizers{&optimizer}, std::move(options));
 }
 template <std::convertible_to<LossFn> Loss>
 History fit(nn::Module& model, DataLoader& data, optim::Optimizer& optimizer, Loss loss,
             FitOptions options = {}) {
-  options.loss = std::move(loss);
+  options.loss = detail::loss_of(std::move(loss), options.by_name.where);
   return fit(model, data, Optimizers{&optimizer}, std::move(options));
 }
 template <typename... More>
@@ -170,6 +182,13 @@ requires(sizeof...(More) > 0) void fit(nn::Module&, optim::Optimizer&, const Mor
   static_assert(detail::kNever<More...>,
                 "fit(model, optimizer, ...): the data is before the optimizer: fit(model, loader, "
                 "optimizer, {.epochs = 5}), or fit(model, x, y, optimizer, {.epochs = 5})");
+}
+/// Keras's optimizers have names; here an optimizer is an object.
+template <size_t n>
+void fit(nn::Module&, const Variable&, const Variable&, const char (&)[n], FitOptions = {}) {
+  static_assert(n == 0,
+                "fit(model, x, y, \"adam\"): construct the optimizer: fit(model, x, y, "
+                "optim::Adam(model, 1e-3), {.epochs = 5})");
 }
 
 /// Overload for a sharded optimizer (dist/sharded_optimizer.h), whose state is divided among the

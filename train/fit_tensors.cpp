@@ -9,19 +9,20 @@ namespace tapegrad {
 
 History fit(nn::Module& model, const Variable& x, const Variable& y, const Optimizers& optimizers,
             FitOptions options) {
-  const TensorDataset all(x, y);
+  const Where where = options.by_name.where;
+  const TensorDataset all(x, y, where);
   const double split = std::exchange(options.validation_split, 0);
   if (!(split >= 0 && split < 1))
-    fail<ArgumentError>("fit: validation_split is ", split, ", not in [0, 1)");
+    fail_at<ArgumentError>(where, "fit: validation_split is ", split, ", not in [0, 1)");
   const auto count = int64_t(double(all.size()) * (1 - split));
   if (count < all.size()) {
     if (options.validation_data.tensors.data.defined() || options.validation_data.loader != nullptr)
-      fail<ArgumentError>("fit: both .validation_split and .validation_data are given");
+      fail_at<ArgumentError>(where, "fit: both .validation_split and .validation_data are given");
     const auto rest = [&](const Variable& of) { return narrow(of, 0, count, all.size() - count); };
     options.validation_data = {rest(x), rest(y)};
   }
-  DataLoader loader(all.take(count),
-                    {.batch_size = options.batch_size, .shuffle = options.shuffle});
+  DataLoader loader(all.take(count), {.batch_size = options.batch_size, .shuffle = options.shuffle},
+                    where);
   return fit(model, loader, optimizers, std::move(options));
 }
 

@@ -3,10 +3,14 @@
 // train/regression_metrics.h.
 #pragma once
 
+#include <concepts>
 #include <iosfwd>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/output.h"
@@ -78,6 +82,29 @@ class Metric {
 
  private:
   std::map<std::string, std::vector<Variable>> totals_;
+};
+
+/// Metric of a pass, in a list such as `{f1, &auc, R2(), "mae"}`: a metric of the program, which
+/// must outlive the list, a metric that the list owns, or the name of one: "accuracy" (or "acc"),
+/// "auc", "mae" (or "mean_absolute_error"), "mse" (or "mean_squared_error") or "r2".
+class MetricRef {
+ public:
+  MetricRef(Metric* metric);  // throws ArgumentError for a null pointer
+  MetricRef(Metric& metric) : MetricRef(&metric) {}
+  template <std::derived_from<Metric> M>
+  MetricRef(M&& metric) : metric_(std::make_shared<M>(std::move(metric))) {}
+  /// Throws ArgumentError, which lists the names, for another name.
+  template <std::convertible_to<std::string_view> Name>
+  MetricRef(const Name& name, Where where = Where::current()) : metric_(named(name, where)) {}
+
+  Metric* operator->() const { return metric_.get(); }
+  Metric& operator*() const { return *metric_; }
+  bool is_owned() const { return metric_.use_count() > 0; }
+
+ private:
+  static std::shared_ptr<Metric> named(std::string_view name, Where where);
+
+  std::shared_ptr<Metric> metric_;  // without an owner for a metric of the program
 };
 
 /// Returns the class with the largest output, [N] int64, for an output [N, C]; for floats [N] or

@@ -17,16 +17,35 @@ void require_equal_shapes(const char* name, const Variable& output, const Variab
                      " do not fit");
 }
 
+Variable difference(const Variable& output, const Variable& target) {
+  return output.detach().to(f64) - target.detach().to(f64);
+}
+
+Variable count_of(const Variable& x) {
+  return full({}, x.numel(), {.dtype = i64, .device = x.device()});
+}
+
 }  // namespace
 
 void MeanAbsoluteError::add(const Variable& output, const Variable& target) {
   const NoGrad no_grad;
   require_equal_shapes("MeanAbsoluteError", output, target);
-  accumulate("sum", sum(abs(output.detach().to(f64) - target.detach().to(f64))));
-  accumulate("count", full({}, output.numel(), {.dtype = i64, .device = output.device()}));
+  accumulate("sum", sum(abs(difference(output, target))));
+  accumulate("count", count_of(output));
 }
 
 double MeanAbsoluteError::value() const {
+  return total("count").defined() ? number("sum") / number("count") : kNaN;
+}
+
+void MeanSquaredError::add(const Variable& output, const Variable& target) {
+  const NoGrad no_grad;
+  require_equal_shapes("MeanSquaredError", output, target);
+  accumulate("sum", sum(square(difference(output, target))));
+  accumulate("count", count_of(output));
+}
+
+double MeanSquaredError::value() const {
   return total("count").defined() ? number("sum") / number("count") : kNaN;
 }
 

@@ -17,6 +17,14 @@ class MeanAbsoluteError final : public Metric {
   double value() const override;
 };
 
+/// Mean of (output - target)^2 over all elements.
+class MeanSquaredError final : public Metric {
+ public:
+  std::string name() const override { return "mse"; }
+  void add(const Variable& output, const Variable& target) override;
+  double value() const override;
+};
+
 /// Coefficient of determination: 1 - sum (target - output)^2 / sum (target - mean)^2, the mean over
 /// the columns for several outputs. A column with a constant target counts 1 if all outputs are
 /// exact, otherwise 0. NaN for fewer than two examples.

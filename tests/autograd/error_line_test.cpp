@@ -253,6 +253,113 @@ TEST(ErrorLine, OfDataSetsSamplersAndLoaders) {
   EXPECT_LINE(ItemLoader(items, {.num_workers = -1}));
 }
 
+TEST(ErrorLine, OfNamesOfOptions) {
+  EXPECT_LINE(mse_loss(x, x, "avg"));
+  EXPECT_LINE(mse_loss(x, x, {.reduction = "avg"}));
+  EXPECT_LINE(kl_div(x, x, "batchmeen"));
+  EXPECT_LINE(nn::KLDivLoss("batchmeen"));
+  EXPECT_LINE(nn::L1Loss("total"));
+  EXPECT_LINE(gelu(x, "tan"));
+  EXPECT_LINE(pad(x, {1, 1}, "mirror"));
+  EXPECT_LINE(nn::Conv2d(3, 8, 3, {.padding_mode = "mirror"}));
+  EXPECT_LINE(nn::Upsample({.scale_factor = 2, .mode = "cubic"}));
+  EXPECT_LINE(F1(2, "weighted"));
+  EXPECT_LINE(set_float32_matmul_precision("low"));
+  EXPECT_LINE(EarlyStopping({.mode = "least"}));
+  EXPECT_LINE(EarlyStopping({.patience = -1}));
+  nn::Linear net(2, 2);
+  optim::SGD sgd(net, 0.1);
+  EXPECT_LINE(optim::ReduceLROnPlateau(sgd, "least"));
+  EXPECT_LINE(optim::SWALR(sgd, 0.1, 5, "sin"));
+}
+
+TEST(ErrorLine, OfInitialValues) {
+  Variable vector = ones({3}), matrix = ones({2, 3});
+  EXPECT_LINE(nn::init::xavier_uniform_(vector));
+  EXPECT_LINE(nn::init::xavier_normal_(vector, {.gain = 2}));
+  EXPECT_LINE(nn::init::kaiming_uniform_(vector));
+  EXPECT_LINE(nn::init::kaiming_normal_(matrix, {.nonlinearity = "swish"}));
+  EXPECT_LINE(nn::init::kaiming_normal_(matrix, 0, "fan_both"));
+  EXPECT_LINE(nn::init::normal_(matrix, 0, -1));
+  EXPECT_LINE(nn::init::normal_(matrix, {.std = -1}));
+  EXPECT_LINE(nn::init::uniform_(matrix, 1, 0));
+  EXPECT_LINE(nn::init::trunc_normal_(matrix, 0, -1));
+  EXPECT_LINE(nn::init::eye_(vector));
+  EXPECT_LINE(nn::init::dirac_(matrix));
+  EXPECT_LINE(nn::init::orthogonal_(vector));
+  EXPECT_LINE(nn::init::constant_(Variable(), 1));
+  EXPECT_LINE(nn::init::calculate_gain("swish"));
+  EXPECT_LINE(torch::normal(0.0, -1.0, {3}));
+  EXPECT_LINE(normal(x, -x));
+}
+
+TEST(ErrorLine, OfFilesAndStates) {
+  nn::Linear net(2, 2), other(3, 2);
+  Variable read;
+  EXPECT_LINE(load("/nonexistent/file.safetensors", net));
+  EXPECT_LINE(load(net, "/nonexistent/file.safetensors"));
+  EXPECT_LINE(load("/nonexistent/file.safetensors"));
+  EXPECT_LINE(load(read, "/nonexistent/file.safetensors"));
+  EXPECT_LINE(save("/nonexistent/file.safetensors", net));
+  EXPECT_LINE(save(net, "/nonexistent/file.safetensors"));
+  EXPECT_LINE(save(x, "/nonexistent/file.safetensors"));
+  EXPECT_LINE(save("/nonexistent/file.safetensors", {{"x", x}, {"n", 3}}));
+  EXPECT_LINE(net.load_state_dict(other.state_dict()));
+  EXPECT_LINE(net.load_state_dict(other.state_dict(), {.strict = false}));
+  EXPECT_LINE(net.to(i64));
+}
+
+// The ops of a layer run in the library's loop; the error names the line that calls fit().
+TEST(ErrorLine, OfTraining) {
+  nn::Linear net(3, 2), other(3, 2);
+  optim::SGD sgd(net, 0.1), wrong(other, 0.1);
+  const Variable data = ones({4, 3}), narrow = ones({4, 2}), labels = zeros({4}, {.dtype = i64});
+  DataLoader batches(TensorDataset(data, labels), {.batch_size = 2});
+  EXPECT_LINE(fit(net, narrow, labels, sgd));
+  EXPECT_LINE(fit(net, narrow, labels, sgd, {.verbose = 0}));
+  EXPECT_LINE(fit(net, data, labels, sgd, {.epochs = -1}));
+  EXPECT_LINE(fit(net, data, labels, sgd, {.batch_size = 0}));
+  EXPECT_LINE(fit(net, data, labels, sgd, {.validation_split = 2}));
+  EXPECT_LINE(fit(net, data, labels, wrong, {.verbose = 0}));
+  EXPECT_LINE(fit(net, batches, wrong, {.verbose = 0}));
+  EXPECT_LINE(fit(net, data, labels, sgd, {.loss = "mse", .verbose = 0}));
+  EXPECT_LINE(fit(net, data, labels, sgd, "msee"));
+  EXPECT_LINE(fit(net, data, labels + 2, sgd, {.verbose = 0}));
+  EXPECT_LINE(fit(net, data, narrow * -1, sgd, {.verbose = 0}));
+  EXPECT_LINE(evaluate(net, narrow, labels));
+  EXPECT_LINE(evaluate(net, data, labels, nn::MSELoss()));
+  EXPECT_LINE(predict(net, narrow));
+  EXPECT_LINE(predict(net, narrow, {.batch_size = 2}));
+  DataLoader none(TensorDataset(data, labels), {.batch_size = 8, .drop_last = true});
+  EXPECT_LINE(evaluate(net, none));
+  EXPECT_LINE(predict(net, none));
+}
+
+TEST(ErrorLine, OfScalersAndRates) {
+  nn::Linear net(3, 2);
+  optim::SGD sgd(net, 0.1);
+  GradScaler scaler;
+  net(ones({1, 3})).sum().backward();
+  EXPECT_LINE(scaler.step(sgd));
+  EXPECT_LINE(scaler.unscale_(sgd));
+  EXPECT_LINE(scaler.update());
+  EXPECT_LINE(GradScaler({.init_scale = -1}));
+  EXPECT_LINE(sgd.set_lr(-1));
+  EXPECT_LINE(sgd.set_lr(0, NAN));
+  optim::OneCycleLR schedule(sgd, 0.1, 1);
+  schedule.step();
+  EXPECT_LINE(schedule.step());
+}
+
+TEST(ErrorLine, OfFunctionsOfFunctions) {
+  const auto twice = [](const Variable& y) { return y * 2; };
+  const auto add = [](const Variable& a, const Variable& b) { return a + b; };
+  EXPECT_LINE(func::grad(twice)(x));
+  EXPECT_LINE(func::hessian(twice)(ones({3})));
+  EXPECT_LINE(func::vmap(add)(ones({3}), ones({4})));
+  EXPECT_LINE(func::vmap(add, 0)(ones({3}), ones({4})));
+}
+
 TEST(ErrorLine, OfDistributions) {
   using namespace distributions;
   EXPECT_LINE(Normal(0.0, -1.0));

@@ -80,12 +80,25 @@ void add_metric_rows(Table& table) {
   table.add("Perplexity::add Perplexity::name Perplexity::value",
             [](const Variable& x, const Labels& y) { use(Perplexity(), x, y); });
   table.add(
-      "MeanAbsoluteError::add MeanAbsoluteError::name MeanAbsoluteError::value R2::add "
-      "R2::name R2::value",
+      "MeanAbsoluteError::add MeanAbsoluteError::name MeanAbsoluteError::value "
+      "MeanSquaredError::add MeanSquaredError::name MeanSquaredError::value R2::add R2::name "
+      "R2::value",
       [](const Variable& x, const Variable& y) {
         use(MeanAbsoluteError(), x, y);
+        use(MeanSquaredError(), x, y);
         use(R2(), x, y);
       });
+  table.add("MetricRef::MetricRef MetricRef::is_owned LossFn::LossFn",
+            [](const std::string& name, const Variable& x, const Variable& y) {
+              attempt([&] { LossFn{name}(x, y); },
+                      [&] {
+                        MetricRef metric(name);
+                        metric.is_owned(), metric->add(x, y), metric->value();
+                      });
+              for (const char* loss : {"mse", "cross_entropy", "categorical_crossentropy",
+                                       "sparse_categorical_crossentropy", "bce", "nll_loss"})
+                attempt([&] { LossFn{loss}(x, y); });
+            });
 }
 
 nn::Linear model() { return nn::Linear({.in_features = 3, .out_features = 3}); }

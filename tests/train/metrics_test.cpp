@@ -155,5 +155,15 @@ TEST(Evaluate, AccuracyFollowsTheLossAndTheTargets) {
   EXPECT_EQ(evaluate(same, eye(3), eye(3), {.loss = mse_loss}).accuracy, 1);
 }
 
+TEST(Metrics, RocAucRefusesOtherClassesAndShowsNaN) {
+  const Variable scores = tensor({0.1, 0.2, 0.3, 0.4});
+  for (const auto& labels : {tensor({1, 2, 1, 2}), tensor({-1, 1, -1, 1})})
+    EXPECT_THROW(RocAuc().add(scores, labels), IndexError);
+  EXPECT_THROW(RocAuc().add(ones({2, 3}), tensor({0, 3})), IndexError);
+  RocAuc auc;
+  auc.add(scores * NAN, tensor({0, 1, 0, 1}));
+  EXPECT_TRUE(std::isnan(auc.value()));
+}
+
 }  // namespace
 }  // namespace tapegrad

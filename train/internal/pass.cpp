@@ -1,5 +1,6 @@
 #include "train/internal/pass.h"
 
+#include "core/base/context.h"
 #include "core/tape/recording.h"
 #include "io/safetensors.h"
 #include "ops/binary.h"
@@ -18,6 +19,10 @@ LossFn or_cross_entropy(LossFn loss) {
       fail<ArgumentError>("the loss of a model with one output ", output.shape(),
                           " must be named: {.loss = mse_loss}; the default, cross_entropy of one "
                           "class, is always 0");
+    if (target.defined() && is_float(target.dtype()))
+      kernels::check_unit(target.value(),
+                          "the default loss is cross_entropy of floats as probabilities (a "
+                          "regression names another: {.loss = \"mse\"})");
     return cross_entropy(output, target);
   };
 }
@@ -36,7 +41,7 @@ void require_batch_fn(const char* caller, const Loader& data, const BatchFn& bat
 }
 
 BatchResult run_batch(nn::Module& model, const LossFn& loss, const BatchFn& batch_fn,
-                      const Example& batch, void* item) {
+                      const Example& batch, void* item, Where where) {
   if (batch_fn) {
     BatchResult made = batch_fn(model, item);
     if (!made.loss.defined() || made.loss.numel() != 1)
@@ -44,13 +49,19 @@ BatchResult run_batch(nn::Module& model, const LossFn& loss, const BatchFn& batc
                           made.loss.defined() ? made.loss.numel() : 0, " elements");
     return made;
   }
-  Variable output = model.call(batch.data, Where::current());
+  Variable output = model.call(batch.data, where);
+  const detail::Set<&detail::Context::module_line> line(&where);  // for a loss that is a module
   Variable value = loss(output, batch.target);
   return {std::move(value), std::move(output), batch.target};
 }
 
-PassSums::PassSums(bool accuracy, const LossFn& loss, std::vector<Metric*> metrics)
+PassSums::PassSums(bool accuracy, const LossFn& loss, std::vector<MetricRef> metrics)
     : counts_(accuracy), takes_logits_(loss.takes_logits()), metrics_(std::move(metrics)) {
+  // The accuracy is computed without a metric.
+  if (counts_)
+    std::erase_if(metrics_, [](const MetricRef& metric) {
+      return metric.is_owned() && metric->name() == "accuracy";
+    });
   reset();
 }
 
@@ -81,17 +92,17 @@ void PassSums::add(const BatchResult& batch, int64_t count) {
   loss_.add(loss, n);
   if (!output.defined()) return;
   if (counts_) accuracy_.add(share_correct(output, target), n);
-  for (Metric* metric : metrics_) metric->add(output, target);
+  for (const MetricRef& metric : metrics_) metric->add(output, target);
 }
 
 void PassSums::reset() {
   loss_ = accuracy_ = {};
-  for (Metric* metric : metrics_) metric->reset();
+  for (const MetricRef& metric : metrics_) metric->reset();
 }
 
 NamedValues PassSums::metrics(const std::string& prefix) const {
   NamedValues values;
-  for (const Metric* metric : metrics_)
+  for (const MetricRef& metric : metrics_)
     values.emplace_back(prefix + metric->name(), metric->value());
   return values;
 }

@@ -17,15 +17,15 @@ void move_to(const std::optional<Device>& device, Example& batch);
 
 /// Throws ArgumentError if the loader's batches are not examples and there is no function for them.
 void require_batch_fn(const char* caller, const Loader& data, const BatchFn& batch_fn);
-/// Runs the model and the loss, or the function of the batch. Throws ArgumentError unless the loss
-/// has one element.
+/// Runs the model and the loss, or the function of the batch. `where` is the user's line. Throws
+/// ArgumentError unless the loss has one element.
 BatchResult run_batch(nn::Module& model, const LossFn& loss, const BatchFn& batch_fn,
-                      const Example& batch, void* item);
+                      const Example& batch, void* item, Where where);
 
 /// Running means of loss and accuracy, and metrics, over one pass.
 class PassSums {
  public:
-  PassSums(bool accuracy, const LossFn& loss, std::vector<Metric*> metrics);
+  PassSums(bool accuracy, const LossFn& loss, std::vector<MetricRef> metrics);
 
   /// Adds a batch of n examples; n is the number of outputs if there are outputs. The loss is the
   /// mean over these.
@@ -48,7 +48,7 @@ class PassSums {
   Variable share_correct(const Variable& output, const Variable& target) const;
 
   bool counts_, takes_logits_;
-  std::vector<Metric*> metrics_;
+  std::vector<MetricRef> metrics_;
   RunningMean loss_, accuracy_;
 };
 
