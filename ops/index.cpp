@@ -104,8 +104,30 @@ struct IndexAdd {
   }
 };
 
+/// Adds dy at the index along dim to the gradient of an input of the running rule, which has the
+/// given shape; or returns the gradient. The entry `unused` of the input gets no gradient.
+Variable send_at_index(size_t input, const Variable& dy, const Variable& index, int dim,
+                       const Shape& shape, int64_t unused = -1) {
+  Tensor sum = gradient_sum(input);
+  if (!sum) {
+    Variable dx = apply(IndexAdd{dim, 1, shape}, Where::current(), Variable(), index, dy);
+    if (unused >= 0) dx.narrow(dim, unused, 1).zero_();
+    return dx;
+  }
+  const Tensor which = check_vector(IndexAdd::kName, shape, dim, index.value());
+  if (dy.numel() == 0) return {};
+  Tensor entry, before;
+  if (unused >= 0) {
+    entry = narrow(Variable(sum), dim, unused, 1).value();
+    before = entry.clone();
+  }
+  kernels::index_add(dy.value().contiguous(), which, dim, 1.0, sum);
+  if (entry) kernels::copy(before, entry);
+  return {};
+}
+
 std::array<Variable, 2> IndexSelect::backward(const Variable& dy) const {
-  return {apply(IndexAdd{dim, 1, from}, Where::current(), Variable(), index(), dy)};
+  return {send_at_index(0, dy, index(), dim, from)};
 }
 
 struct Gather {
@@ -135,6 +157,27 @@ struct Gather {
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const;
 };
 
+/// Sixteen-bit values are summed in float32: in float16, 2048 + 1 is 2048.
+DType dtype_of_sums(DType dtype) { return size_of(dtype) == 2 && is_float(dtype) ? f32 : dtype; }
+
+/// Adds the source to y at the index along dim.
+void add_scattered(std::string_view op, const Tensor& source, const Tensor& index, int dim,
+                   const Tensor& y) {
+  const bool has_rows = kernels::index_accumulate.has(y.device().type, y.dtype());
+  const Tensor vector = has_rows ? repeated_vector(index, dim) : Tensor();
+  const Tensor which = as_index(op, vector ? vector : index);
+  check_index(op, which, y.shape()[dim]);
+  Tensor target = corner(y, index.shape(), dim);
+  const Tensor part = corner(source, index.shape(), -1).to(y.dtype()).contiguous();
+  if (part.numel() == 0) return;
+  if (!vector)
+    kernels::scatter_add(part, which, dim, target);
+  else if (target.is_contiguous())
+    kernels::index_accumulate(part, detail::as_vector(which), dim, target);
+  else
+    kernels::scatter_add(part, as_index(op, index), dim, target);
+}
+
 /// Op that computes y = x with source added at the index; an empty x means zeros.
 struct ScatterAdd {
   static constexpr std::string_view kName = "scatter_add";
@@ -153,25 +196,10 @@ struct ScatterAdd {
     dim = normalize_dim(kName, dim, shape.rank());
     check_fits(kName, index, shape, dim, "x");
     check_fits(kName, index, source_shape, -1, "the source");
-    // Sixteen-bit values are summed in float32: in float16, 2048 + 1 is 2048.
-    const DType dtype = source.dtype();
-    const DType sum_dtype = size_of(dtype) == 2 && is_float(dtype) ? f32 : dtype;
-    const bool has_rows = kernels::index_accumulate.has(source.device().type, sum_dtype);
-    const Tensor vector = has_rows ? repeated_vector(index, dim) : Tensor();
-    const Tensor which = as_index(kName, vector ? vector : index);
-    check_index(kName, which, shape[dim]);
-    Tensor y = Tensor::empty(shape, sum_dtype, source.device());
+    Tensor y = Tensor::empty(shape, dtype_of_sums(source.dtype()), source.device());
     x ? kernels::copy(x, y) : kernels::fill(y, 0);
-    Tensor target = corner(y, index.shape(), dim);
-    const Tensor part = corner(source, index.shape(), -1).to(sum_dtype).contiguous();
-    if (part.numel() == 0) return y.to(dtype);
-    if (!vector)
-      kernels::scatter_add(part, which, dim, target);
-    else if (target.is_contiguous())
-      kernels::index_accumulate(part, detail::as_vector(which), dim, target);
-    else
-      kernels::scatter_add(part, as_index(kName, index), dim, target);
-    return y.to(dtype);
+    add_scattered(kName, source, index, dim, y);
+    return y.to(source.dtype());
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 3> dx;
@@ -200,8 +228,13 @@ std::array<Variable, 2> Gather::backward(const Variable& dy, Needs needs) const 
     const int added = from.rank() - origin->rank();
     return i < added || (*origin)[i - added] != from[i];
   };
-  if (!origin || is_repeated(dim))
-    return {apply(ScatterAdd{dim, from}, Where::current(), Variable(), which, dy)};
+  if (!origin || is_repeated(dim)) {
+    const bool adds_in_place = dtype_of_sums(dy.dtype()) == dy.dtype();
+    const Tensor sum = adds_in_place ? gradient_sum(0) : Tensor();
+    if (!sum) return {apply(ScatterAdd{dim, from}, Where::current(), Variable(), which, dy)};
+    add_scattered(ScatterAdd::kName, dy.value(), which.value(), dim, sum);
+    return {};
+  }
   int64_t count = 1;
   for (int i = 0; i < from.rank(); ++i)
     if (is_repeated(i)) count *= dy.size(i);
@@ -289,11 +322,7 @@ struct Embedding {
                             padding_idx));
       return dx;
     }
-    dx[1] = apply(IndexAdd{0, 1, from}, Where::current(), Variable(), which, rows);
-    if (padding_idx >= 0) {
-      Variable unused = narrow(dx[1], 0, padding_idx, 1);
-      zero_(unused);
-    }
+    dx[1] = send_at_index(1, rows, which, 0, from, padding_idx);
     return dx;
   }
 };

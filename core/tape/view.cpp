@@ -132,10 +132,16 @@ Variable embed(const Variable& x, const Shape& shape, const StridedLayout& layou
   return apply(Embed{shape, layout}, where, x);
 }
 
-Variable send_part(const Variable& dy, const Shape& shape, const StridedLayout& part) {
+Tensor gradient_sum(size_t input) {
   BackwardPass* pass = BackwardPass::running();
-  if (pass == nullptr || !pass->takes_parts()) return embed(dy, shape, part);
-  pass->send_part(running_node()->edges()[0], dy, part);
+  return pass == nullptr ? Tensor() : pass->gradient_sum(running_node()->edges()[input]);
+}
+
+Variable send_part(const Variable& dy, const Shape& shape, const StridedLayout& part) {
+  const Tensor sum = gradient_sum(0);
+  if (!sum) return embed(dy, shape, part);
+  Tensor target = sum.with_layout(part);
+  kernels::accumulate(dy.value(), target);
   return {};
 }
 

@@ -27,6 +27,13 @@ Variable strided(const Variable& x, const StridedLayout& layout, Where where = W
 Variable embed(const Variable& x, const Shape& shape, const StridedLayout& layout,
                Where where = Where::current());
 
+/// Returns the sum of the gradients that have arrived at an input of the running rule, or zeros, as
+/// a contiguous tensor of the input's shape. The rule may add the gradient of this input to the
+/// tensor instead of returning the gradient, so that several gradients that are zero in most places
+/// take one tensor of the input's size. Returns an empty tensor if the rule must return the
+/// gradient, because the pass is recorded or observed.
+Tensor gradient_sum(size_t input);
+
 /// Adds the gradient to a part of the input's gradient and returns an empty variable, or returns
 /// embed() if this is not possible. For the rule of an op of one input whose result is a part of
 /// the input in which no element occurs twice.

@@ -111,7 +111,8 @@ void add_variable_rows(Table& table) {
       "Variable::is_sole_owner "
       "Variable::of_result Variable::rebase Variable::set_history Variable::set_view_of "
       "Variable::value_or_empty Variable::writable Variable::State::State Variable::State::destroy "
-      "Variable::State::value embed record_view record_view_write relative_layout send_part "
+      "Variable::State::value embed gradient_sum record_view record_view_write relative_layout "
+      "send_part "
       "send_unexpanded unexpanded_shape "
       "strided");
 }

@@ -205,15 +205,9 @@ Variable& BackwardPass::sum_at(const TapeEdge& edge) {
   return leaves_[place].sum;
 }
 
-bool BackwardPass::takes_parts() const {
-  return sent_ == nullptr && !is_recording() && detail::context.anomaly == 0;
-}
-
-/// For a program that reads its input in T parts, such as the steps of a sequence: fills and adds
-/// tensors of the input's size once, not T times.
-void BackwardPass::send_part(const TapeEdge& edge, const Variable& gradient,
-                             const StridedLayout& part) {
-  if (!edge || !wants(edge)) return;
+Tensor BackwardPass::gradient_sum(const TapeEdge& edge) {
+  if (sent_ != nullptr || is_recording() || detail::context.anomaly != 0) return {};
+  if (!edge || !wants(edge)) return {};
   Variable& sum = sum_at(edge);
   if (!sum.defined()) {
     const ValueType& type = edge.node->output_type(edge.output);
@@ -221,8 +215,7 @@ void BackwardPass::send_part(const TapeEdge& edge, const Variable& gradient,
   } else if (!sum.is_sole_owner()) {
     sum = Variable(sum.value().clone());
   }
-  Tensor target = sum.value().with_layout(part);
-  kernels::accumulate(gradient.value(), target);
+  return sum.value();
 }
 
 /// If the edge is the only owner of the node, the node has no other consumer and is not captured.

@@ -94,10 +94,8 @@ class BackwardPass {
   /// send() for a leaf whose gradient consists of rows. Requires takes_rows().
   void send_rows(const TapeEdge& edge, RowGradientPtr rows);
   bool takes_rows(const TapeEdge& edge) const;
-  /// send() for the gradient of a part of the edge's value in which no element occurs twice.
-  /// Requires takes_parts(). `part` is relative to a contiguous value.
-  void send_part(const TapeEdge& edge, const Variable& gradient, const StridedLayout& part);
-  bool takes_parts() const;
+  /// Implementation of gradient_sum() (core/tape/view.h) for the edge.
+  Tensor gradient_sum(const TapeEdge& edge);
   /// Returns the pass that runs a rule on this thread, or null.
   static BackwardPass* running();
   /// Returns whether a gradient sent to the edge has an effect.
