@@ -5,6 +5,7 @@
 #include "core/base/internal/step_constant.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
+#include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/binary.h"
 #include "ops/create.h"
@@ -13,7 +14,12 @@
 #include "ops/internal/extent.h"
 #include "ops/internal/index_checks.h"
 #include "ops/internal/read_again.h"
+#include "ops/rearrange.h"
 #include "ops/reduce.h"
+#include "ops/scan.h"
+#include "ops/scatter.h"
+#include "ops/sort.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -22,6 +28,7 @@ namespace kernels {
 constinit decltype(bag_sum) bag_sum{"embedding_bag"};
 constinit decltype(bag_spread) bag_spread{"embedding_bag_backward"};
 constinit decltype(bag_argmax) bag_argmax{"embedding_bag"};
+constinit decltype(check_bounds) check_bounds{"check_bounds"};
 }  // namespace kernels
 
 using namespace detail;
@@ -30,26 +37,26 @@ namespace {
 
 constexpr std::string_view kName = "embedding_bag";
 
-/// The ids of all bags, and the bounds of each bag among them.
+/// The ids of all bags, and the bounds of each bag among them. Ids past the last bound belong to no
+/// bag.
 struct Bags {
   ReadAgain checked;  // the ids, which are in range
   Tensor bounds;
 
   const Tensor& ids() const { return checked.value(kName); }
-  /// Returns the bag of each id.
+  int64_t count() const { return bounds.numel() - 1; }
+  Variable begins() const { return narrow(Variable(bounds), 0, 0, count()); }
+  Variable ends() const { return narrow(Variable(bounds), 0, 1, count()); }
+  /// Returns the bag of each id; count() for ids without a bag.
   Variable owners() const {
-    const int64_t* at = bounds.data<int64_t>();
-    std::vector<int64_t> owners(static_cast<size_t>(ids().numel()));
-    for (int64_t bag = 0; bag + 1 < bounds.numel(); ++bag)
-      std::fill(owners.begin() + at[bag], owners.begin() + at[bag + 1], bag);
-    return tensor(owners, {.device = ids().device()});
+    return searchsorted(ends(), arange(ids().numel(), {.device = bounds.device()}), /*right=*/true);
   }
 };
 
 /// Returns the gradient of the factors: products of the gradients of the bags with rows of the
-/// weight.
+/// weight. The gradient of an id without a bag is 0.
 Variable factor_gradient(const Bags& bags, const Variable& dy, const Variable& weight) {
-  return sum(index_select(dy, 0, bags.owners()) *
+  return sum(index_select(pad(dy, {0, 0, 0, 1}), 0, bags.owners()) *
                  index_select(weight.to(dy.dtype()), 0, Variable(bags.ids())),
              {1});
 }
@@ -71,8 +78,8 @@ struct BagSum {
   Tensor forward(const Tensor& weight, const Tensor& factors) {
     rows = weight.shape()[0];
     dtype = weight.dtype();
-    Tensor y = Tensor::empty({bags.bounds.numel() - 1, weight.shape()[1]}, dtype == f64 ? f64 : f32,
-                             weight.device());
+    Tensor y =
+        Tensor::empty({bags.count(), weight.shape()[1]}, dtype == f64 ? f64 : f32, weight.device());
     kernels::bag_sum(weight.contiguous(), bags.ids(), bags.bounds,
                      factors ? factors.contiguous() : factors, y);
     return y;
@@ -123,24 +130,30 @@ struct BagArgmax {
   Bags bags;
 
   Tensor forward(const Tensor& weight) const {
-    Tensor rows = Tensor::empty({bags.bounds.numel() - 1, weight.shape()[1]}, i64, weight.device());
+    Tensor rows = Tensor::empty({bags.count(), weight.shape()[1]}, i64, weight.device());
     kernels::bag_argmax(weight.contiguous(), bags.ids(), bags.bounds, rows);
     return rows;
   }
 };
 
-/// Returns the bounds of the bags among `count` indices.
-std::vector<int64_t> bag_bounds(const Variable& offsets, bool include_last, int64_t count) {
+/// Returns the bounds of the bags that begin at the offsets among `count` indices.
+Tensor bounds_at(const Variable& offsets, bool include_last, int64_t count, Device device) {
   if (offsets.rank() != 1 || !is_integer(offsets.dtype()))
     fail<ArgumentError>(kName, ": offsets are a vector of integers, not ", offsets.dtype(), ' ',
                         offsets.shape());
-  std::vector<int64_t> bounds = offsets.to_vector<int64_t>();
-  if (!include_last) bounds.push_back(count);
-  for (size_t i = 0; i < bounds.size(); ++i)
-    if (bounds[i] < (i == 0 ? 0 : bounds[i - 1]) || bounds[i] > count || bounds[0] != 0)
-      fail<ArgumentError>(kName, ": offset ", bounds[i], " of bag ", i,
-                          " does not begin at 0, falls, or lies past the ", count, " indices");
+  const Variable given = offsets.detach().to(i64).to(device);
+  const Variable end = full({include_last ? 0 : 1}, count, {.dtype = i64, .device = device});
+  const Tensor bounds = cat({given, end}, 0).value();
+  if (bounds.numel() == 0) fail<ArgumentError>(kName, ": no offsets");
+  kernels::check_bounds(kernels::check_bounds.has(device.type, i64) ? bounds : bounds.to(cpu),
+                        kName, count);
   return bounds;
+}
+
+/// Returns the bounds of bags of equal size.
+Tensor bounds_of(int64_t bags, int64_t size, Device device) {
+  return step_constant(
+      [&] { return (arange(bags + 1, {.dtype = i64, .device = device}) * size).value(); });
 }
 
 /// Returns the largest elements of consecutive rows, 0 for a bag without rows.
@@ -185,48 +198,43 @@ struct Kept {
   }
 };
 
-/// Divides sums by the sizes of the bags, at least 1.
-Variable means_of(const Variable& sums, const std::vector<int64_t>& bounds) {
-  std::vector<double> sizes;
-  for (size_t bag = 0; bag + 1 < bounds.size(); ++bag)
-    sizes.push_back(double(std::max<int64_t>(bounds[bag + 1] - bounds[bag], 1)));
-  if (std::count(sizes.begin(), sizes.end(), sizes.empty() ? 0 : sizes[0]) == int64_t(sizes.size()))
-    return sizes.empty() ? sums : sums / sizes[0];
-  return sums / tensor(sizes, {int64_t(sizes.size()), 1},
-                       {.dtype = sums.dtype(), .device = sums.device()});
+/// Moves the ids of the padding, and their factors, past the last bound.
+void drop_padding(Variable& ids, Variable& factors, Tensor& bounds, int64_t padding_idx) {
+  if (ids.numel() == 0) return;
+  const Variable keeps = (ids != padding_idx).to(i64);
+  const Variable kept = cumsum(keeps, 0), dropped = cumsum(1 - keeps, 0);
+  const Variable places =
+      tapegrad::where(keeps > 0, kept, narrow(kept, 0, kept.numel() - 1, 1) + dropped) - 1;
+  const TensorOptions whole{.dtype = i64, .device = ids.device()};
+  const Variable order =
+      scatter(zeros(places.shape(), whole), 0, places, arange(places.numel(), whole));
+  ids = index_select(ids, 0, order);
+  if (factors.defined()) factors = index_select(factors, 0, order);
+  bounds = index_select(pad(kept, {1, 0}), 0, Variable(bounds)).value();
 }
 
 /// Computes the result with kernels that read each row of the weight once.
-Variable bags_in_one_pass(const Variable& indices, const Variable& weight,
-                          std::vector<int64_t> bounds, const EmbeddingBagOptions& o) {
+Variable bags_in_one_pass(const Variable& indices, const Variable& weight, Tensor bounds,
+                          const EmbeddingBagOptions& o) {
   check_same_device(kName, weight.value(), indices.value());
   const Tensor whole = as_index(kName, indices.value());
   check_index(kName, whole, weight.shape()[0]);
-  const TensorOptions here{.device = weight.device()};
-  Variable ids = narrow(flatten(Variable(whole)), 0, 0, bounds.back());
-  Variable factors = o.per_sample_weights;
-  if (factors.defined())
-    factors = narrow(flatten(factors.to(weight.dtype() == f64 ? f64 : f32)), 0, 0, bounds.back());
-  if (o.padding_idx >= 0) {
-    const Kept kept(ids, bounds, o.padding_idx);
-    const Variable places = tensor(kept.places, here);
-    ids = index_select(ids, 0, places);
-    if (factors.defined()) factors = index_select(factors, 0, places);
-    bounds = kept.bounds;
-  }
-  const Tensor at = step_constant([&] { return tensor(bounds, here).value(); });
-  const Bags bags{ids.value().contiguous(), at};
-  if (o.mode == BagMode::kMax && bounds.back() > 0) {
+  Variable ids = flatten(Variable(whole)), factors = o.per_sample_weights;
+  if (factors.defined()) factors = flatten(factors.to(weight.dtype() == f64 ? f64 : f32));
+  if (o.padding_idx >= 0) drop_padding(ids, factors, bounds, o.padding_idx);
+  const Bags bags{ids.value().contiguous(), bounds};
+  const int64_t size =
+      indices.rank() == 2 && o.padding_idx < 0 ? indices.size(1) : 0;  // of all bags
+  const auto sizes = [&] { return unsqueeze(bags.ends() - bags.begins(), 1); };
+  if (o.mode == BagMode::kMax && ids.numel() > 0) {
     const Variable rows = apply(BagArgmax{bags}, Where::current(), weight);
     const Variable largest = gather(weight, 0, rows);
-    std::vector<double> filled;
-    for (size_t bag = 0; bag + 1 < bounds.size(); ++bag)
-      filled.push_back(bounds[bag + 1] > bounds[bag]);
-    if (std::find(filled.begin(), filled.end(), 0.0) == filled.end()) return largest;
-    return where(tensor(filled, {int64_t(filled.size()), 1}, here) > 0, largest, 0);
+    return size > 0 ? largest : where(sizes() > 0, largest, 0);
   }
-  const Variable sums = add_up(bags, weight, factors);
-  return (o.mode == BagMode::kMean ? means_of(sums, bounds) : sums).to(weight.dtype());
+  Variable sums = add_up(bags, weight, factors);
+  if (o.mode == BagMode::kMean)
+    sums = size > 0 ? sums / size : sums / clamp_min(sizes(), 1).to(sums.dtype());
+  return sums.to(weight.dtype());
 }
 
 }  // namespace
@@ -246,19 +254,13 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
   if (padding_idx >= weight.shape()[0])
     fail<IndexError>(kName, ": padding_idx ", padding_idx, " is not one of ", weight.shape()[0],
                      " rows");
-  const int64_t count = indices.numel();
-  std::vector<int64_t> bounds;
-  if (offsets.defined()) {
-    bounds = bag_bounds(offsets, include_last, count);
-  } else {
-    for (int64_t i = 0; i <= indices.shape()[0]; ++i) bounds.push_back(i * indices.shape()[1]);
-  }
-  const int64_t bags = int64_t(bounds.size()) - 1, width = weight.shape()[1];
-  if (bags < 0) fail<ArgumentError>(kName, ": no offsets");
-
+  const Tensor bounds = offsets.defined()
+                            ? bounds_at(offsets, include_last, indices.numel(), weight.device())
+                            : bounds_of(indices.shape()[0], indices.shape()[1], weight.device());
   if (!sparse && kernels::bag_sum.has(weight.device().type, weight.dtype()))
     return bags_in_one_pass(indices, weight, bounds, options);
-  const Kept counting(indices, bounds, padding_idx);
+  const int64_t bags = bounds.numel() - 1, width = weight.shape()[1];
+  const Kept counting(indices, Variable(bounds).to_vector<int64_t>(), padding_idx);
   std::vector<int64_t> owners;
   std::vector<double> sizes;
   for (int64_t bag = 0; bag < bags; ++bag) {
@@ -280,7 +282,9 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
     rows = rows * unsqueeze(index_select(flatten(factors.to(wide)), 0, kept), 1);
   Variable sums =
       index_add(zeros({bags, width}, {.dtype = wide, .device = weight.device()}), 0, bag_of, rows);
-  if (mode == BagMode::kMean) sums = means_of(sums, counting.bounds);
+  if (mode == BagMode::kMean)
+    sums =
+        sums / clamp_min(tensor(sizes, {bags, 1}, {.dtype = wide, .device = weight.device()}), 1);
   return sums.to(weight.dtype());
 }
 

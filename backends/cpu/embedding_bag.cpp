@@ -1,4 +1,6 @@
 // Sums and maxima of rows of a table over bags of ids, without a copy of the rows.
+#include <omp.h>
+
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -7,6 +9,7 @@
 #include "backends/cpu/tools/index_loops.h"
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/wide_sum.h"
+#include "core/base/error.h"
 #include "ops/internal/bag_kernels.h"
 
 namespace tapegrad::backends::cpu {
@@ -21,13 +24,13 @@ using Sum = std::conditional_t<sizeof(T) == 2, float, double>;
 struct Bags {
   const int64_t* ids;
   const int64_t* bounds;
-  int64_t count, size;  // of bags, and of all ids
+  int64_t count, size;  // of bags, and of the ids in bags
 
   Bags(const Tensor& ids, const Tensor& bounds)
       : ids(ids.data<int64_t>()),
         bounds(bounds.data<int64_t>()),
         count(bounds.numel() - 1),
-        size(ids.numel()) {}
+        size(this->bounds[count]) {}
 };
 
 /// Adds to sums[j] the products row[j] * scale of kTogether rows, in their order.
@@ -74,6 +77,15 @@ template <typename T, typename Row, typename Next, typename Factor>
 void sum_rows(int64_t begin, int64_t end, int64_t count, const Row& row, const Next& next,
               const Factor& factor, Compute<T>* y) {
   constexpr int64_t kWide = 1024;
+  if (count == 1) {
+    Sum<T> total(0);
+    for (int64_t i = begin; i < end; ++i) {
+      fetch(next(i));
+      total += Sum<T>(Compute<T>(*row(i)) * factor(i));
+    }
+    *y = Compute<T>(total);
+    return;
+  }
   if constexpr (std::is_same_v<T, float>) {
     if (count == 8 * kDoubles) return sum_narrow_rows<8>(begin, end, row, next, factor, y);
     if (count == 4 * kDoubles) return sum_narrow_rows<4>(begin, end, row, next, factor, y);
@@ -156,13 +168,44 @@ void spread_bags(const T* from, const Owners& owners, int64_t rows, int64_t widt
   }
 }
 
+/// spread_bags() for rows of kWidth elements, without sorting the ids: sums of a range of rows are
+/// collected in one buffer. Each thread reads all ids and adds those of its range.
+template <int kWidth, typename T, typename Factor>
+void spread_narrow_bags(const T* from, const Bags& bags, int64_t rows, const Factor& factor,
+                        T* to) {
+  const bool parallel = bags.size * kWidth > kParallelAbove;
+  const int64_t ranges = parallel ? omp_get_max_threads() : 1;
+  const int64_t range = (rows + ranges - 1) / ranges;
+#pragma omp parallel for if (parallel) num_threads(int(ranges))
+  for (int64_t part = 0; part < ranges; ++part) {
+    const int64_t begin = std::min(part * range, rows), count = std::min(range, rows - begin);
+    std::vector<Sum<T>> sums(size_t(count * kWidth));
+    for (int64_t bag = 0; bag < bags.count; ++bag)
+      for (int64_t i = bags.bounds[bag]; i < bags.bounds[bag + 1]; ++i) {
+        const uint64_t row = uint64_t(bags.ids[i] - begin);
+        if (row >= uint64_t(count)) continue;
+        for (size_t j = 0; j < kWidth; ++j)
+          sums[row * kWidth + j] += Sum<T>(from[size_t(bag) * kWidth + j] * factor(i));
+      }
+    for (int64_t k = 0; k < count * kWidth; ++k) to[begin * kWidth + k] = T(sums[size_t(k)]);
+  }
+}
+
 template <typename T>
 void bag_spread(const Tensor& dy, const Tensor& ids, const Tensor& bounds, const Tensor& factors,
                 Tensor& dweight) {
   const int64_t rows = dweight.shape()[0], width = dweight.shape()[1];
-  const Owners owners(Bags(ids, bounds), rows);
+  const Bags bags(ids, bounds);
   with_factors<T>(factors, [&](const auto& factor) {
-    spread_bags(dy.data<const T>(), owners, rows, width, factor, dweight.data<T>());
+    const T* from = dy.data<const T>();
+    T* to = dweight.data<T>();
+    if (width == 1 && rows <= 4 * bags.size)
+      return spread_narrow_bags<1>(from, bags, rows, factor, to);
+    if (width == 2 && rows <= 4 * bags.size)
+      return spread_narrow_bags<2>(from, bags, rows, factor, to);
+    if (width == 4 && rows <= 4 * bags.size)
+      return spread_narrow_bags<4>(from, bags, rows, factor, to);
+    spread_bags(from, Owners(bags, rows), rows, width, factor, to);
   });
 }
 
@@ -198,6 +241,14 @@ void bag_argmax(const Tensor& weight, const Tensor& ids, const Tensor& bounds, T
     }
 }
 
+void check_bounds(const Tensor& bounds, std::string_view op, int64_t count) {
+  const int64_t* at = bounds.data<int64_t>();
+  for (int64_t i = 0; i < bounds.numel(); ++i)
+    if (at[i] < (i == 0 ? 0 : at[i - 1]) || at[i] > count || at[0] != 0) [[unlikely]]
+      fail<ArgumentError>(op, ": offset ", at[i], " of bag ", i,
+                          " does not begin at 0, falls, or lies past the ", count, " indices");
+}
+
 }  // namespace
 
 void register_embedding_bag() {
@@ -206,6 +257,7 @@ void register_embedding_bag() {
                            []<typename T>(TypeTag<T>, auto&... a) { bag_spread<T>(a...); });
   set<kernels::bag_argmax>(kFloatTypes,
                            []<typename T>(TypeTag<T>, auto&... a) { bag_argmax<T>(a...); });
+  set<kernels::check_bounds>(TypeList<int64_t>{}, [](auto, auto&... a) { check_bounds(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -101,12 +101,13 @@ void attention_cases(OpCases& cases) {
   cases.push_back(attention_case(kSizes, Mask::kAdded, 0.3));
 
   for (const std::string mode : {"sum", "mean", "max"}) {
-    for (const int64_t padding : {-1, 2})
-      cases.push_back({.op = "embedding_bag",
-                       .inputs = {Input{{3, 4}, Fill::kIndices, 5}, Input{{5, 2}, Fill::kDistinct}},
-                       .attributes = {{"mode", mode}, {"padding_idx", padding}},
-                       .reference = bags(mode, padding),
-                       .tolerance = 16});
+    for (const auto& [padding, width] : {std::pair(-1, 1), std::pair(2, 2), std::pair(-1, 4)})
+      cases.push_back(
+          {.op = "embedding_bag",
+           .inputs = {Input{{3, 4}, Fill::kIndices, 5}, Input{{5, width}, Fill::kDistinct}},
+           .attributes = {{"mode", mode}, {"padding_idx", int64_t(padding)}},
+           .reference = bags(mode, padding),
+           .tolerance = 16});
     cases.push_back({.op = "embedding_bag",  // offsets of 0: all bags but the last are empty
                      .inputs = {Input{{6}, Fill::kIndices, 5}, Input{{5, 3}, Fill::kDistinct},
                                 Input{{3}, Fill::kIndices, 1}},

@@ -20,6 +20,7 @@
 #include "ops/rearrange.h"
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
+#include "ops/settings.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -266,6 +267,47 @@ TEST(EmbeddingBag, Offsets) {
   EXPECT_THROW(
       embedding_bag(ids, weight, tensor({0}), {.per_sample_weights = ones({4}, {.dtype = f64})}),
       ArgumentError);
+}
+
+TEST(EmbeddingBag, ThePaddingBelongsToNoBag) {
+  const Variable weight = make({1, 2, 3, 4, 5, 6}, {3, 2}), ids = tensor({1, 0, 2, 1, 2, 0});
+  const Variable factors = make({1, 2, 3, 4, 5, 6}, {6});
+  const EmbeddingBagOptions sum{.mode = BagMode::kSum,
+                                .per_sample_weights = factors,
+                                .include_last_offset = true,
+                                .padding_idx = 1};
+  const Variable y = embedding_bag(ids, weight, tensor({0, 2, 2, 5}), sum);
+  EXPECT_EQ(y.to_vector<double>(), (Doubles{2, 4, 0, 0, 40, 48}));
+  y.backward(make({1, 1, 1, 1, 1, 2}, {3, 2}).detach());
+  EXPECT_EQ(weight.grad().to_vector<double>(), (Doubles{2, 2, 0, 0, 8, 16}));
+  EXPECT_EQ(factors.grad().to_vector<double>(), (Doubles{0, 3, 17, 0, 17, 0}));
+  for (const BagMode mode : {BagMode::kMean, BagMode::kMax})
+    EXPECT_EQ(embedding_bag(ids, weight, tensor({0, 1, 4}), {.mode = mode, .padding_idx = 1})
+                  .to_vector<double>(),
+              mode == BagMode::kMean ? (Doubles{0, 0, 3, 4, 3, 4}) : (Doubles{0, 0, 5, 6, 5, 6}));
+}
+
+TEST(EmbeddingBag, NarrowRowsDoNotDependOnTheThreads) {
+  const int64_t before = get_num_threads();
+  for (const int64_t width : {1, 2, 4}) {
+    const Variable weight = randn({9000, width}).requires_grad_(), factors = rand({40000});
+    const Variable ids = randint(0, 9000, {40000}), offsets = arange(1000) * 40;
+    const auto run = [&](int64_t threads) {
+      set_num_threads(threads);
+      weight.zero_grad();
+      const Variable y = embedding_bag(ids, weight, offsets,
+                                       {.mode = BagMode::kSum, .per_sample_weights = factors});
+      sum(square(y)).backward();
+      return std::pair(y.to_vector<float>(), weight.grad().to_vector<float>());
+    };
+    EXPECT_EQ(run(1), run(2));
+    const Variable rows = embedding(ids, weight.detach()).to(f64) * factors.unsqueeze(1).to(f64);
+    const Variable wanted = reshape(rows, {1000, 40, width}).sum(1);
+    expect_near(
+        embedding_bag(ids, weight, offsets, {.mode = BagMode::kSum, .per_sample_weights = factors}),
+        wanted.to_vector<double>(), 1e-5);
+  }
+  set_num_threads(before);
 }
 
 TEST(Recurrent, StatesOfOneExampleLackTheBatch) {
