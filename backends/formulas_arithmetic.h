@@ -44,7 +44,10 @@ struct LogSumExpBackward {
   template <typename V>
   TG_HD V operator()(V dy, V x, V y) const {
     const V finite = select(y == V(-std::numeric_limits<double>::infinity()), V(0), y);
-    return Functions<V>::exp(x - finite) * dy;
+    // A share is 0 if its product with a small gradient, such as that of a mean, is subnormal.
+    const V share = Functions<V>::exp(x - finite);
+    const V scaled = Functions<V>::normal_or_zero(share * V(0x1p-12));
+    return select(scaled == V(0), V(0), share) * dy;
   }
 };
 

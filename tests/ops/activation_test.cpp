@@ -254,6 +254,9 @@ TEST(Activation, GradientsOfSaturatedGatesAreNotSubnormal) {
   y.backward(small);
   expect_normal(a.grad(), "of the value");
   expect_normal(gate.grad(), "of the gate");
+  gate.zero_grad();
+  logsumexp(cat({zeros({1, n}), gate}, 0), {0}, true).backward(full({1, n}, 1e-3));
+  expect_normal(gate.grad(), "of a share of a sum of exponentials");
 }
 
 // An element's result does not depend on neighbours that take another code path.
