@@ -78,7 +78,7 @@ void add_average_rows(Table& table) {
       [](const Variable& x, double decay, bool with_buffers) {
         if (!is_small(x)) return;
         nn::BatchNorm1d net(3);
-        AveragedModel average(net, {get_swa_multi_avg_fn(), with_buffers});
+        AveragedModel average(net, {.avg_fn = get_swa_multi_avg_fn(), .use_buffers = with_buffers});
         average.update_parameters(net);
         attempt([&] { update_bn(std::vector<Variable>{x}, average); });
         average.update_parameters(net);
