@@ -178,9 +178,10 @@ std::string MultiheadAttention::options() const {
 }
 
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
-                                                 int64_t dim_feedforward, double dropout)
+                                                 int64_t dim_feedforward, double dropout,
+                                                 Where where)
     : TransformerEncoderLayer(
-          TransformerEncoderLayerOptions{{}, d_model, nhead, dim_feedforward, dropout}) {}
+          TransformerEncoderLayerOptions{{where}, d_model, nhead, dim_feedforward, dropout}) {}
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                                                  TransformerEncoderLayerOptions options)
     : TransformerEncoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}

@@ -140,7 +140,7 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   explicit TransformerEncoderLayer(RefusedNullptr);
   explicit TransformerEncoderLayer(TransformerEncoderLayerOptions options);
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
-                          double dropout = 0.1);
+                          double dropout = 0.1, Where where = Where::current());
   /// Takes both sizes, and options by name: TransformerEncoderLayer(64, 4, {.norm_first = true}).
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, TransformerEncoderLayerOptions options);
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward,

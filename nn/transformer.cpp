@@ -13,7 +13,8 @@ namespace tapegrad::nn {
 namespace {
 
 TransformerEncoderLayerOptions layer_options(const TransformerOptions& o) {
-  return {.d_model = o.d_model,
+  return {.by_name = o.by_name,
+          .d_model = o.d_model,
           .nhead = o.nhead,
           .dim_feedforward = o.dim_feedforward,
           .dropout = o.dropout,
@@ -35,14 +36,16 @@ Variable causal_mask(int64_t length) {
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
-                                                 int64_t dim_feedforward, double dropout)
+                                                 int64_t dim_feedforward, double dropout,
+                                                 Where where)
     : TransformerDecoderLayer(
-          TransformerDecoderLayerOptions{{}, d_model, nhead, dim_feedforward, dropout}) {}
+          TransformerDecoderLayerOptions{{where}, d_model, nhead, dim_feedforward, dropout}) {}
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
                                                  TransformerDecoderLayerOptions options)
     : TransformerDecoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}
 TransformerDecoderLayer::TransformerDecoderLayer(TransformerDecoderLayerOptions options)
-    : self_attn({.embed_dim = options.d_model,
+    : self_attn({.by_name = options.by_name,
+                 .embed_dim = options.d_model,
                  .num_heads = options.nhead,
                  .dropout = options.dropout,
                  .batch_first = options.batch_first}),

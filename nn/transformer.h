@@ -32,7 +32,7 @@ class TransformerDecoderLayer final : public Model<TransformerDecoderLayer> {
   static constexpr std::string_view kName = "TransformerDecoderLayer";
   explicit TransformerDecoderLayer(TransformerDecoderLayerOptions options);
   explicit TransformerDecoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
-                                   double dropout = 0.1);
+                                   double dropout = 0.1, Where where = Where::current());
   TransformerDecoderLayer(int64_t d_model, int64_t nhead, TransformerDecoderLayerOptions options);
 
   void members(Members& m) override {
@@ -83,6 +83,7 @@ class TransformerDecoder final : public Model<TransformerDecoder> {
 };
 
 struct TransformerOptions {
+  ByName by_name = {};
   int64_t d_model = 512;
   int64_t nhead = 8;
   int64_t num_encoder_layers = 6;
@@ -113,8 +114,10 @@ class Transformer final : public Model<Transformer> {
   explicit Transformer(RefusedNullptr);
   explicit Transformer(TransformerOptions options = {});
   Transformer(int64_t d_model, int64_t nhead, int64_t num_encoder_layers = 6,
-              int64_t num_decoder_layers = 6, int64_t dim_feedforward = 2048, double dropout = 0.1)
-      : Transformer({.d_model = d_model,
+              int64_t num_decoder_layers = 6, int64_t dim_feedforward = 2048, double dropout = 0.1,
+              Where where = Where::current())
+      : Transformer({.by_name = {where},
+                     .d_model = d_model,
                      .nhead = nhead,
                      .num_encoder_layers = num_encoder_layers,
                      .num_decoder_layers = num_decoder_layers,

@@ -175,6 +175,11 @@ TEST(ErrorLine, OfConstructors) {
   EXPECT_LINE(nn::MultiheadAttention(10, 3));
   EXPECT_LINE(nn::MultiheadAttention(10, 3, {.dropout = 0.5}));
   EXPECT_LINE(nn::TransformerEncoderLayer(10, 3, {.dropout = 0.0}));
+  EXPECT_LINE(nn::TransformerEncoderLayer(10, 3));
+  EXPECT_LINE(nn::TransformerDecoderLayer(10, 3));
+  EXPECT_LINE(nn::TransformerDecoderLayer(10, 3, {.dropout = 0.0}));
+  EXPECT_LINE(nn::Transformer(10, 3));
+  EXPECT_LINE(nn::Transformer({.d_model = 10, .nhead = 3}));
 }
 
 TEST(ErrorLine, OfOptimizers) {
