@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "core/autograd/internal/capture.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/internal/many_gradients.h"
@@ -67,7 +68,8 @@ GradientNorm::operator Variable() const {
 std::ostream& operator<<(std::ostream& out, const GradientNorm& norm) { return out << norm.item(); }
 
 GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double max_norm, double norm_type,
-                             bool error_if_nonfinite) {
+                             bool error_if_nonfinite, Where where) {
+  const ErrorLine line(where);
   return detail::clip_grad_norm(params, max_norm, norm_type, error_if_nonfinite,
                                 /*reads_norm=*/true);
 }
@@ -108,7 +110,8 @@ GradientNorm detail::clip_grad_norm(const std::vector<Variable>& params, double 
   return waits ? GradientNorm(size) : GradientNorm(total);
 }
 
-void clip_grad_value_(const std::vector<Variable>& params, double clip_value) {
+void clip_grad_value_(const std::vector<Variable>& params, double clip_value, Where where) {
+  const ErrorLine line(where);
   if (!(clip_value >= 0))
     fail<ArgumentError>("clip_grad_value_: clip_value is ", clip_value, ", not >= 0");
   const NoGrad no_grad;

@@ -42,11 +42,12 @@ GradientNorm clip_grad_norm(const std::vector<Variable>& params, double max_norm
 /// without a gradient are ignored. If error_if_nonfinite is set and the norm is not finite, throws
 /// ArgumentError and changes nothing.
 GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double max_norm,
-                             double norm_type = 2.0, bool error_if_nonfinite = false);
+                             double norm_type = 2.0, bool error_if_nonfinite = false,
+                             Where where = Where::current());
 template <HasParameters Model>
 GradientNorm clip_grad_norm_(const Model& model, double max_norm, double norm_type = 2.0,
-                             bool error_if_nonfinite = false) {
-  return clip_grad_norm_(model.parameters(), max_norm, norm_type, error_if_nonfinite);
+                             bool error_if_nonfinite = false, Where where = Where::current()) {
+  return clip_grad_norm_(model.parameters(), max_norm, norm_type, error_if_nonfinite, where);
 }
 
 struct ClipGradNormOptions {
@@ -57,7 +58,8 @@ struct ClipGradNormOptions {
 /// clip_grad_norm_(model, 1.0, {.error_if_nonfinite = true})
 inline GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double max_norm,
                                     ClipGradNormOptions options) {
-  return clip_grad_norm_(params, max_norm, options.norm_type, options.error_if_nonfinite);
+  return clip_grad_norm_(params, max_norm, options.norm_type, options.error_if_nonfinite,
+                         options.by_name.where);
 }
 template <HasParameters Model>
 GradientNorm clip_grad_norm_(const Model& model, double max_norm, ClipGradNormOptions options) {
@@ -73,7 +75,8 @@ struct ClipGradNormSettings {
 /// clip_grad_norm_(model, {.max_norm = 1.0})
 inline GradientNorm clip_grad_norm_(const std::vector<Variable>& params,
                                     ClipGradNormSettings options) {
-  return clip_grad_norm_(params, options.max_norm, options.norm_type, options.error_if_nonfinite);
+  return clip_grad_norm_(params, options.max_norm, options.norm_type, options.error_if_nonfinite,
+                         options.by_name.where);
 }
 template <HasParameters Model>
 GradientNorm clip_grad_norm_(const Model& model, ClipGradNormSettings options) {
@@ -81,10 +84,11 @@ GradientNorm clip_grad_norm_(const Model& model, ClipGradNormSettings options) {
 }
 
 /// Clamps each element of every gradient to [-clip_value, clip_value].
-void clip_grad_value_(const std::vector<Variable>& params, double clip_value);
+void clip_grad_value_(const std::vector<Variable>& params, double clip_value,
+                      Where where = Where::current());
 template <HasParameters Model>
-void clip_grad_value_(const Model& model, double clip_value) {
-  clip_grad_value_(model.parameters(), clip_value);
+void clip_grad_value_(const Model& model, double clip_value, Where where = Where::current()) {
+  clip_grad_value_(model.parameters(), clip_value, where);
 }
 
 }  // namespace tapegrad::optim

@@ -349,6 +349,10 @@ TEST(ErrorLine, OfScalersAndRates) {
   EXPECT_LINE(scaler.unscale_(sgd));
   EXPECT_LINE(scaler.update());
   EXPECT_LINE(GradScaler({.init_scale = -1}));
+  EXPECT_LINE(optim::clip_grad_norm_(net, -1));
+  EXPECT_LINE(nn::utils::clip_grad_norm_(net.parameters(), 1.0, -1.0));
+  EXPECT_LINE(nn::utils::clip_grad_norm_(net.parameters(), {.max_norm = -1}));
+  EXPECT_LINE(nn::utils::clip_grad_value_(net, -1));
   EXPECT_LINE(sgd.set_lr(-1));
   EXPECT_LINE(sgd.set_lr(0, NAN));
   optim::OneCycleLR schedule(sgd, 0.1, 1);
