@@ -111,10 +111,14 @@ template <typename To, typename... From, typename F>
   for (int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(f(element_of(x + i)...));
 }
 
-/// Fills `count` elements of a buffer and returns the buffer.
+/// Fills an aligned buffer with one batch of equal elements and returns the buffer. A float is
+/// stored at once: a load waits for the cache if its bytes come from several stores.
 template <typename T>
-const T* filled(T* buffer, int64_t count, T element) {
-  std::fill_n(buffer, count, element);
+const T* filled(T* buffer, T element) {
+  if constexpr (std::is_same_v<T, Compute<T>>)
+    Batch<T>(element).store_aligned(buffer);
+  else
+    std::fill_n(buffer, kLanes<T>, element);
   return buffer;
 }
 
@@ -130,7 +134,7 @@ template <typename To, typename... From, typename F, size_t... K>
   const int64_t step[] = {(rows.constant[K] ? 0 : kLane)...};  // elements from batch to batch
   for (int64_t row = 0; row < rows.rows; ++row) {
     std::tuple<const From*...> at{
-        (rows.constant[K] ? filled(reinterpret_cast<From*>(equal[K]), kLane, *x) : x)...};
+        (rows.constant[K] ? filled(reinterpret_cast<From*>(equal[K]), *x) : x)...};
     int64_t i = 0;
     for (; i + kLane <= rows.count; i += kLane) {
       (fetch(std::get<K>(at) + kAhead), ...), fetch_to_write(y + i + kAhead);
