@@ -302,8 +302,11 @@ void register_reduce() {
   constexpr auto kVar = [](const Tensor& x, double, bool, const Tensor& y) {
     return rows_reduced(x, y);
   };
-  set_independent_rows<kernels::amax, 0b11, kPlain>(kFloatTypes);
-  set_independent_rows<kernels::amin, 0b11, kPlain>(kFloatTypes);
+  constexpr auto kExtreme = [](const Tensor& x, const Tensor& y) {
+    return x.dtype() == f32 ? contiguous_rows(x, y) : rows_reduced(x, y);
+  };
+  set_independent_rows<kernels::amax, 0b11, kExtreme>(kFloatTypes);
+  set_independent_rows<kernels::amin, 0b11, kExtreme>(kFloatTypes);
   set_independent_rows<kernels::prod, 0b11, kPlain>(kFloatTypes);
   set_independent_rows<kernels::norm, 0b101, kNorm>(kFloatTypes);
   set_independent_rows<kernels::var, 0b1001, kVar>(kFloatTypes);

@@ -12,6 +12,9 @@ namespace {
 
 using Rows = RowFunctions<const Tensor&, double, Tensor&>;
 
+constexpr int64_t kMostColumns = 8192;     // of a sum over rows
+constexpr size_t kMostBytes = 256 * 1024;  // of its sums, which should stay in the cache
+
 /// The sum of all elements. Each block of kBlock elements has a sum of its own.
 template <typename T>
 struct SumOfAll {
@@ -50,7 +53,9 @@ struct SumOfAll {
 template <typename T>
 struct SumOfRows {
   static int64_t pieces_of(int64_t rows, int64_t columns) {
-    return pieces_for(1, rows * columns, (rows + kRowsAtOnce - 1) / kRowsAtOnce);
+    const int64_t blocks = (columns + kBlock - 1) / kBlock;
+    return pieces_for(blocks, rows * std::min(columns, kBlock),
+                      (rows + kRowsAtOnce - 1) / kRowsAtOnce);
   }
   static RowDivision divide(int64_t rows, int64_t columns) {
     const int64_t pieces = pieces_of(rows, columns);
@@ -61,7 +66,6 @@ struct SumOfRows {
   }
   static void run(const RowBlock& block, const Tensor& x, int64_t columns, double* sums) {
     const int64_t pieces = pieces_of(block.all, columns), end = block.first + block.count;
-    alignas(64) Compute<T> buffer[kBlock];
     for (int64_t row = block.first; row < end;) {
       const int64_t piece = ((row + 1) * pieces - 1) / block.all;
       const int64_t start = piece * block.all / pieces, stop = (piece + 1) * block.all / pieces;
@@ -69,8 +73,7 @@ struct SumOfRows {
       double *lanes = sums + piece * 2 * columns, *totals = lanes + columns;
       for (const int64_t last = std::min(full, end); row < last; ++row) {
         const T* from = x.data<T>() + (row - block.first) * columns;
-        const Compute<T>* values = load_values(from, 1, columns, buffer);
-        for (int64_t j = 0; j < columns; ++j) lanes[j] += double(values[j]);
+        for (int64_t j = 0; j < columns; ++j) lanes[j] += double(from[j]);
       }
       if (row < full) continue;
       for (int64_t j = 0; j < columns; ++j) totals[j] += std::exchange(lanes[j], 0.0);
@@ -87,6 +90,14 @@ struct SumOfRows {
   }
 };
 
+/// Returns the number of rows that are reduced independently of each other and of their number.
+/// Short rows of floats have a kernel of their own.
+int64_t independent_rows(const Tensor& x, const Tensor& y) {
+  if (const int64_t rows = x.dtype() == f32 ? contiguous_rows(x, y) : rows_reduced(x, y); rows > 0)
+    return rows;
+  return middle_rows(x, y);
+}
+
 template <typename T>
 constinit const Rows kRows{
     .divided = 1 << 0 | 1 << 2,
@@ -94,13 +105,14 @@ constinit const Rows kRows{
     .divide = [](const Tensor& x, double, Tensor& y) -> RowDivision {
       if (x.numel() == 0 || !x.is_contiguous() || !y.is_contiguous()) return {};
       if (y.numel() == 1) return SumOfAll<T>::divide(x);
-      if (const int64_t rows = rows_reduced(x, y); rows > 0) return {.rows = rows};
+      if (const int64_t rows = independent_rows(x, y); rows > 1) return {.rows = rows};
       const ReductionPlan plan = plan_reduction(x, y);
       const Axis columns = plan.kept.inner(), rows = plan.reduced.inner();
       if (!plan.by_columns || plan.kept.rank != 1 || plan.reduced.rank != 1 || columns.step != 1 ||
-          rows.step != columns.size || columns.size > kBlock)
+          rows.step != columns.size || columns.size > kMostColumns)
         return {};
-      return SumOfRows<T>::divide(rows.size, columns.size);
+      const RowDivision division = SumOfRows<T>::divide(rows.size, columns.size);
+      return division.sum_bytes <= kMostBytes ? division : RowDivision();
     },
     .run =
         [](const RowBlock& block, const Tensor& x, double divisor, Tensor& y) {

@@ -141,6 +141,38 @@ TEST(SegmentOfRows, ForwardAndBackwardOfALayerNormAreOne) {
       {randn({1024, 96}), randn({96}), randn({96})}, "in 1 segments");
 }
 
+/// Distances of all pairs by broadcasting: short rows, sums over middle dimensions and sums over
+/// rows of more than kBlock elements.
+TEST(SegmentOfRows, DistancesOfAllPairsAreOne) {
+  for (const int64_t width : {2, 3, 16, 31, 32})
+    for (const DType dtype : {f32, f64}) {
+      SCOPED_TRACE(width);
+      expect_same_bits(
+          [](GraphedStep::Inputs in) -> Variables {
+            const Variable x = leaf(in[0]), y = leaf(in[1]);
+            const Variable d = mean(square(unsqueeze(x, 1) - unsqueeze(y, 0)), {2});
+            const Variable loss = sum(exp(-d));
+            loss.backward();
+            return {loss, d, x.grad(), y.grad()};
+          },
+          {randn({260, width}, dtype), randn({128, width}, dtype)},
+          dtype == f32 || width >= 32 ? "in 1 segments" : "");
+    }
+}
+
+TEST(SegmentOfRows, ExtremesOfShortRowsJoin) {
+  for (const DType dtype : {f32, f64, bf16})
+    for (const int64_t width : {3, 7, 20, 33}) {
+      SCOPED_TRACE(width);
+      expect_same_bits(
+          [](GraphedStep::Inputs in) -> Variables {
+            const Variable x = in[0] * 0.5, most = amax(x, {-1}, true);
+            return {most, amin(x, {-1}), sum(exp(x - most), {-1}), sum(x * x, {1})};
+          },
+          {randn({2000, 9, width}).to(dtype)}, dtype == f32 ? "in 1 segments" : "");
+    }
+}
+
 TEST(SegmentOfRows, SlicesOfRowsAreOperands) {
   expect_same_bits(
       [](GraphedStep::Inputs in) -> Variables {

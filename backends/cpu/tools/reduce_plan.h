@@ -100,4 +100,20 @@ inline int64_t rows_reduced(const Tensor& x, const Tensor& y) {
   return contiguous_rows(x, y);
 }
 
+/// Returns the number of outer rows of a contiguous x [rows, reduced, inner] of at most kMiddle
+/// elements each, inner > 1; 0 for other operands. The order in which a row is reduced along its
+/// columns does not depend on the number of rows.
+inline constexpr int64_t kMiddle = 8192;
+inline int64_t middle_rows(const Tensor& x, const Tensor& y) {
+  if (y.numel() == 0 || !x.is_contiguous() || !y.is_contiguous()) return 0;
+  int first = 0, last = x.rank();  // the reduced dimensions
+  const auto is_kept = [&](int i) { return x.shape()[i] == y.shape()[i]; };
+  int64_t rows = 1, inner = 1;
+  while (first < last && is_kept(first)) rows *= x.shape()[first++];
+  while (last > first && is_kept(last - 1)) inner *= x.shape()[--last];
+  for (int i = first; i < last; ++i)
+    if (y.shape()[i] != 1) return 0;
+  return inner > 1 && first < last && x.numel() / rows <= kMiddle ? rows : 0;
+}
+
 }  // namespace tapegrad::backends::cpu

@@ -9,7 +9,8 @@
 
 namespace tapegrad::backends::cpu {
 
-/// Rows of fewer floats are short. Segments of captured steps divide longer rows only.
+/// Rows of fewer floats are short. Segments of captured steps divide short rows only for sums and
+/// extremes.
 inline constexpr int64_t kShortRow = 32;
 /// Other rows of at most so many floats are middle rows: the lanes of several rows are reduced
 /// together.
