@@ -1,4 +1,4 @@
-"""Runs PyTorch's own samples of every op that both libraries have: values and first gradients in float64.
+"""Runs PyTorch's own samples of every op that both libraries have: values and gradients of both orders in float64.
 
     torch_samples.py build/tools/tapegrad [--filter=REGEX] [--limit=N]
 
@@ -43,6 +43,8 @@ ARGUMENTS = {"unbiased": "correction", "size": "shape", "repeats": "repeats"}
 # Ops whose samples and calls begin with different arguments.
 ORDER = {"where": (1, 0, 2), "nn.functional.embedding": (1, 0), "nn.functional.embedding_bag": (1, 0)}
 FIRST_RESULT = {"triangular_solve"}  # the second is a copy of an argument
+# Ops whose first gradients are compared in part or with other signs: defined_part(), match_signs().
+FIRST_ORDER_ONLY = {"cholesky_solve", "ctc_loss", "linalg.eigh", "linalg.svd"}
 # Attributes that C++ functions accept in a form that the catalog lacks (tests/first_guess).
 FORMS = {("norm", "p"): str, ("kl_div", "reduction"): lambda v: v == "batchmean",
          ("interpolate", "mode"): lambda v: v == "area"}
@@ -213,19 +215,17 @@ class Sample:
         floats = [y for y in ys if y.is_floating_point()]
         if not self.leaves or not any(y.requires_grad for y in floats) or about["max_order"] == 0:
             return expected
-        seeds = []
-        for k, y in enumerate(floats):
-            values = rng.standard_normal(tuple(y.shape)).astype(y.detach().numpy().dtype)
-            self.tensors[f"{self.name}/v{k}"] = values
-            seeds.append(torch.from_numpy(np.array(values)))
+        seeds = self.draw(floats, rng, "v")
 
-        def gradients(signs=()):
+        def first_gradients(signs=()):
             """Returns the first gradients; result k is multiplied by signs[k]."""
             scaled = [v * s for v, s in zip(seeds, signs)] if signs else seeds
             total = sum((y * v).sum() for y, v in zip(floats, scaled) if y.requires_grad)
-            first = torch.autograd.grad(total, [x for _, x in self.leaves], create_graph=True, allow_unused=True)
+            return torch.autograd.grad(total, [x for _, x in self.leaves], create_graph=True, allow_unused=True)
+
+        def gradients(signs=()):
             return {f"g1/{place}": np.zeros(x.shape) if g is None else g.detach().numpy()
-                    for (place, x), g in zip(self.leaves, first)}
+                    for (place, x), g in zip(self.leaves, first_gradients(signs))}
 
         try:
             expected.update(gradients())
@@ -233,7 +233,33 @@ class Sample:
             return expected
         self.gradients = gradients
         self.line.update(order=1, seeds=[f"{self.name}/v{k}" for k in range(len(floats))])
+        if about["max_order"] > 1 and about["name"] not in FIRST_ORDER_ONLY:
+            self.add_second(first_gradients, seeds, rng, expected)
         return expected
+
+    def draw(self, like, rng, letter):
+        """Returns drawn tensors of the given shapes, and stores them."""
+        for k, x in enumerate(like):
+            self.tensors[f"{self.name}/{letter}{k}"] = rng.standard_normal(tuple(x.shape)).astype(x.detach().numpy().dtype)
+        return [torch.from_numpy(np.array(self.tensors[f"{self.name}/{letter}{k}"])) for k in range(len(like))]
+
+    def add_second(self, first_gradients, seeds, rng, expected):
+        """Adds the gradients of the first gradients, unless PyTorch has none."""
+        xs = [x for _, x in self.leaves]
+        for seed in seeds:
+            seed.requires_grad_()
+        try:
+            first = first_gradients()
+            seeds2 = self.draw(xs, rng, "s")
+            total = sum((g * s).sum() for g, s in zip(first, seeds2) if g is not None)
+            second = torch.autograd.grad(total, xs + seeds, allow_unused=True)
+        except (RuntimeError, NotImplementedError, AttributeError):
+            self.tensors = {k: v for k, v in self.tensors.items() if not k.startswith(f"{self.name}/s")}
+            return
+        self.line.update(order=2, seeds2=[f"{self.name}/s{k}" for k in range(len(xs))])
+        keys = [f"g2/{place}" for place, _ in self.leaves] + [f"g2/seed/{k}" for k in range(len(seeds))]
+        for key, g, x in zip(keys, second, xs + seeds):
+            expected[key] = np.zeros(x.shape) if g is None else g.detach().numpy()
 
 
 def defined_part(sample, key, values):
