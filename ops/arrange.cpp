@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/base/error.h"
+#include "core/base/internal/step_constant.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -315,15 +316,19 @@ Variable index_copy(const Variable& x, int dim, const Variable& index, const Var
 static Variable full_matrix(std::string_view op, int64_t rows, int64_t columns) {
   if (rows < 0 || columns < 0)
     fail<ArgumentError>(op, ": a matrix of ", rows, " x ", columns, " elements");
-  return ones({rows, columns}, {.dtype = u8});
+  return ones({rows, columns}, {.dtype = u8, .device = cpu});
+}
+/// Returns the places of the nonzero elements of make(), a matrix on the CPU, as columns.
+template <typename Make>
+static Variable places_of(const Make& make) {
+  return Variable(detail::step_constant(
+      [&] { return transpose(nonzero(make()), 0, 1).contiguous().to(default_device()).value(); }));
 }
 Variable tril_indices(int64_t rows, int64_t columns, int64_t offset) {
-  return transpose(nonzero(tril(full_matrix("tril_indices", rows, columns), offset)), 0, 1)
-      .contiguous();
+  return places_of([&] { return tril(full_matrix("tril_indices", rows, columns), offset); });
 }
 Variable triu_indices(int64_t rows, int64_t columns, int64_t offset) {
-  return transpose(nonzero(triu(full_matrix("triu_indices", rows, columns), offset)), 0, 1)
-      .contiguous();
+  return places_of([&] { return triu(full_matrix("triu_indices", rows, columns), offset); });
 }
 
 Variable vander(const Variable& x, std::optional<int64_t> n, bool increasing, Where where) {

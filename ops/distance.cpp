@@ -188,12 +188,15 @@ Variable normalize(const Variable& x, double p, int dim, double eps, Where where
 Variable pdist(const Variable& x, double p, Where where) {
   if (x.rank() != 2) fail<ShapeError>("pdist: a matrix of rows, not ", x.shape());
   const int64_t n = x.size(0);
+  const auto constant = [&](const std::vector<int64_t>& indices) {
+    return Variable(detail::step_constant([&] { return tensor(indices).to(x.device()).value(); }));
+  };
   if (p == 1 || p == 2 || p == std::numeric_limits<double>::infinity()) {  // cdist has kernels
     std::vector<int64_t> pairs;
     for (int64_t i = 0; i < n; ++i)
       for (int64_t k = i + 1; k < n; ++k) pairs.push_back(i * n + k);
     const Variable all = reshape(cdist(x, x, p, where), {n * n}, where);
-    return index_select(all, 0, tensor(pairs).to(x.device()), where);
+    return index_select(all, 0, constant(pairs), where);
   }
   std::vector<int64_t> first, second;
   for (int64_t i = 0; i < n; ++i)
@@ -202,7 +205,7 @@ Variable pdist(const Variable& x, double p, Where where) {
       second.push_back(k);
     }
   const auto rows = [&](const std::vector<int64_t>& indices) {
-    return index_select(x, 0, tensor(indices).to(x.device()), where);
+    return index_select(x, 0, constant(indices), where);
   };
   return norm(rows(first) - rows(second), p, -1, false, where);
 }

@@ -16,23 +16,9 @@ namespace {
 /// Ops whose host code reads values, or makes tensors of the caller's values. Some do so in some
 /// cases only.
 constexpr std::string_view kNotRecorded[] = {
-    "at",
-    "bincount",
-    "cov",
-    "ctc_loss",
-    "gaussian_nll_loss",
-    "histc",
-    "lcm",
-    "nonzero",
-    "quantile",
-    "masked_scatter",
-    "masked_select",
-    "normal",
-    "tensor",
-    "tril_indices",
-    "triu_indices",
-    "uniform",
-    "unique",
+    "at",     "bincount", "cov",      "ctc_loss",       "gaussian_nll_loss", "histc",
+    "lcm",    "nonzero",  "quantile", "masked_scatter", "masked_select",     "normal",
+    "tensor", "uniform",  "unique",
 };
 bool may_be_recorded(std::string_view op) {
   if (op == "embedding_bag") return default_device().type == DeviceType::kCpu;  // else composed
