@@ -142,7 +142,7 @@ TEST(HostileOptions, T75_ScaleOfGradientsRecovers) {
   SGD sgd({x}, 0.0);
   const auto step = [&](float seed) {
     x.zero_grad();
-    (x * 1.0).backward(Variable(Tensor::full({1}, seed, f32)));
+    scaler.scale(x * 1.0).backward(Variable(Tensor::full({1}, seed, f32)));
     scaler.step(sgd);
     scaler.update();
   };
@@ -158,7 +158,7 @@ TEST(HostileOptions, T75_AScalerKnowsOptimizersNotAddresses) {
   alignas(SGD) std::byte memory[sizeof(SGD)];
   for (int i = 0; i < 2; ++i) {  // the second lies where the first lay
     auto* sgd = new (memory) SGD({x}, 0.1);
-    sum(x).backward();
+    scaler.scale(sum(x)).backward();
     EXPECT_TRUE(scaler.step(*sgd));
     sgd->~SGD();
   }

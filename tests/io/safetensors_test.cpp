@@ -100,7 +100,9 @@ TEST(Safetensors, S107_HalfTheSizeAndBack) {
 TEST(Safetensors, RefusesToShortenToInfinity) {
   const TempDir dir;
   const TensorMap tensors{{"w", tensor_of<float>({1.0, 70'000.0}, {2})}};
-  EXPECT_EQ(message_of<ArgumentError>([&] { save(dir / "x", tensors, {.dtype = f16}); }),
+  const std::string message =
+      message_of<ArgumentError>([&] { save(dir / "x", tensors, {.dtype = f16}); });
+  EXPECT_EQ(message.substr(0, message.find('\n')),
             "save: element 1 of 'w' is too large for float16");
   EXPECT_FALSE(std::filesystem::exists(dir / "x"));
   EXPECT_NO_THROW(save(dir / "x", tensors, {.dtype = bf16}));
