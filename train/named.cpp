@@ -1,5 +1,7 @@
 // Losses and metrics that are given by name.
-#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"

@@ -1,4 +1,6 @@
 // Gradients of parts of a value, and at indices, which rules add to the sum of its gradients.
+#include <functional>
+
 #include "core/base/allocator.h"
 #include "ops/binary.h"
 #include "ops/create.h"
@@ -13,6 +15,20 @@
 namespace tapegrad::testing {
 namespace {
 
+/// Expects the gradients of a recorded pass, whose rules return gradients of the whole, from passes
+/// whose rules add to a sum. loss(begins, ends) may use the whole before and after its parts.
+void expect_gradients_of_the_whole(const Variable& leaf,
+                                   const std::function<Variable(bool, bool)>& loss) {
+  for (const bool begins : {false, true})
+    for (const bool ends : {false, true}) {
+      const Variable wanted = grad(loss(begins, ends), leaf, {.create_graph = true});
+      leaf.zero_grad();
+      loss(begins, ends).backward();
+      EXPECT_EQ(leaf.grad().to_vector<float>(), wanted.to_vector<float>());
+      EXPECT_EQ(grad(loss(begins, ends), leaf).to_vector<float>(), wanted.to_vector<float>());
+    }
+}
+
 TEST(GradientSum, GradientsOfPartsAreThoseOfTheWhole) {
   const Variable leaf = randn({6, 5}, {.dtype = f32}).requires_grad_();
   for (const bool is_leaf : {true, false}) {
@@ -25,15 +41,7 @@ TEST(GradientSum, GradientsOfPartsAreThoseOfTheWhole) {
       sums = sums + sum(exp(select(reshape(x, {2, 3, 5}), 1, 1)));
       return ends_with_all ? sums + sum(exp(x)) : sums;
     };
-    for (const bool begins : {false, true})
-      for (const bool ends : {false, true}) {
-        // The rules made of ops embed each part in zeros.
-        const Variable wanted = grad(loss(begins, ends), leaf, {.create_graph = true});
-        leaf.zero_grad();
-        loss(begins, ends).backward();
-        EXPECT_EQ(leaf.grad().to_vector<float>(), wanted.to_vector<float>());
-        EXPECT_EQ(grad(loss(begins, ends), leaf).to_vector<float>(), wanted.to_vector<float>());
-      }
+    expect_gradients_of_the_whole(leaf, loss);
   }
 }
 
@@ -54,15 +62,7 @@ TEST(GradientSum, GradientsAtIndicesAreThoseOfTheWhole) {
              weighted(gather(x, 1, reshape(twice, {1, 3}))) + weighted(embedding(twice, x));
       return ends_with_all ? sums + weighted(x) : sums;
     };
-    for (const bool begins : {false, true})
-      for (const bool ends : {false, true}) {
-        // Rules of recorded passes return gradients of the whole.
-        const Variable wanted = grad(loss(begins, ends), leaf, {.create_graph = true});
-        leaf.zero_grad();
-        loss(begins, ends).backward();
-        EXPECT_EQ(leaf.grad().to_vector<float>(), wanted.to_vector<float>());
-        EXPECT_EQ(grad(loss(begins, ends), leaf).to_vector<float>(), wanted.to_vector<float>());
-      }
+    expect_gradients_of_the_whole(leaf, loss);
   }
 }
 
