@@ -63,8 +63,8 @@ struct Mul : BinaryOp<kernels::mul> {
   }
   std::array<Tensor, 2> kernel_backward(const Tensor& dy, Needs needs) const {
     std::array<Tensor, 2> dx;
-    if (needs[0]) dx[0] = reduce(0, compute(kernels::mul, dy, b.value()));
-    if (needs[1]) dx[1] = reduce(1, compute(kernels::mul, dy, a.value()));
+    if (needs[0]) dx[0] = reduce_product(0, dy, b.value());
+    if (needs[1]) dx[1] = reduce_product(1, dy, a.value());
     return dx;
   }
 };
@@ -81,6 +81,17 @@ struct Div : BinaryOp<kernels::div> {
     const Variable da = dy / b();
     if (needs[0]) dx[0] = reduce(0, da);
     if (needs[1]) dx[1] = reduce(1, -da * (a() / b()));
+    return dx;
+  }
+  std::array<Tensor, 2> kernel_backward(const Tensor& dy, Needs needs) const {
+    std::array<Tensor, 2> dx;
+    Tensor da = compute(kernels::div, dy, b.value());
+    if (needs[1]) {
+      const Tensor y = compute(kernels::div, a.value(), b.value());
+      dx[1] = reduce_product(1, da, y);
+      kernels::neg(dx[1], dx[1]);
+    }
+    if (needs[0]) dx[0] = reduce(0, std::move(da));
     return dx;
   }
 };

@@ -10,7 +10,9 @@
 #include "ops/catalog.h"
 #include "ops/internal/dtype_argument.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/operands.h"
 #include "ops/internal/pointwise_kernels.h"
+#include "ops/internal/reduce_kernels.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -24,6 +26,7 @@ constinit decltype(var) var{"var"};
 constinit decltype(norm) norm{"norm"};
 constinit decltype(cumsum) cumsum{"cumsum"}, logsumexp{"logsumexp"};
 constinit decltype(logsumexp_backward) logsumexp_backward{"logsumexp_backward"};
+constinit decltype(sum_of_products) sum_of_products{"sum_of_products"};
 
 }  // namespace kernels
 
@@ -242,6 +245,18 @@ struct LogSumExp {
   }
 };
 
+/// Returns the extent of sum_to(). Throws ShapeError if `to` does not broadcast to `from`.
+Extent extent_of_sum_to(const Shape& from, const Shape& to) {
+  const int missing = from.rank() - to.rank();
+  if (missing < 0 || broadcast("sum_to", to, from) != from)
+    fail<ShapeError>("sum_to: ", to, " does not broadcast to ", from);
+  Extent extent{"sum_to", from, {}, true};
+  extent.kept = from;
+  for (int i = 0; i < from.rank(); ++i) extent.kept[i] = i < missing ? 1 : to[i - missing];
+  extent.to = to;
+  return extent;
+}
+
 double divisor_of(const Extent& extent, const VarOptions& options) {
   const int correction = options.unbiased ? int(*options.unbiased) : options.correction;
   return double(std::max<int64_t>(extent.count - int64_t(correction), 0));
@@ -263,14 +278,17 @@ Variable sum(const Variable& x, Where where) { return sum(x, Dims{}, false, wher
 Variable sum_to(const Variable& x, const Shape& shape, Where where) {
   const ErrorLine line(where);
   if (x.shape() == shape) return x;
-  const int missing = x.rank() - shape.rank();
-  if (missing < 0 || broadcast("sum_to", shape, x.shape()) != x.shape())
-    fail<ShapeError>("sum_to: ", shape, " does not broadcast to ", x.shape());
-  Extent extent{"sum_to", x.shape(), {}, true};
-  extent.kept = x.shape();
-  for (int i = 0; i < x.rank(); ++i) extent.kept[i] = i < missing ? 1 : shape[i - missing];
-  extent.to = shape;
-  return apply(Sum{extent}, where, x);
+  return apply(Sum{extent_of_sum_to(x.shape(), shape)}, where, x);
+}
+
+Tensor detail::sum_of_products(const Tensor& a, const Tensor& b, const Shape& shape) {
+  const Extent extent = extent_of_sum_to(broadcast("mul", a.shape(), b.shape()), shape);
+  Tensor y = Tensor::empty(extent.kept, a.dtype(), a.device());
+  if (a.shape() == b.shape() && a.dtype() == b.dtype() && kernels::sum_of_products.accepts(a, b, y))
+    kernels::sum_of_products(a, b, y);
+  else
+    kernels::sum(compute(kernels::mul, a, b), 1.0, y);
+  return extent.finish(y);
 }
 
 template <typename>

@@ -145,6 +145,27 @@ struct SumInOrder {
   }
 };
 
+/// Adds products as soon as they are computed, block by block.
+struct ProductsInOnePass {
+  static constexpr std::string_view kName = "one_pass";
+
+  static bool accepts(const Tensor& a, const Tensor& b, const Tensor& y) {
+    if (a.storage().is_packed() || b.storage().is_packed() || !a.is_contiguous() ||
+        !b.is_contiguous() || a.numel() == 0)
+      return false;
+    const int64_t rows = contiguous_rows(a, y);  // the sums of short rows have faster ways
+    return rows == 0 || a.numel() / rows >= kShortRow;
+  }
+  template <typename T>
+  requires kIsFloat<T>
+  static void run(TypeTag<T> type, const Tensor& a, const Tensor& b, Tensor& y) {
+    using R = WideSumOf<Compute<T>>;
+    reduce_elements(
+        R{}, Elements<typename R::Value>(type, a, b), a, y,
+        [out = y.data<T>()](int64_t i, double total) { out[i] = convert<T>(total); }, nullptr);
+  }
+};
+
 /// WideSumOf without NaN.
 template <typename T>
 struct PresentSumOf : SumOf<T, double> {
@@ -283,6 +304,7 @@ void var(const Tensor& x, double divisor, bool root, Tensor& y) {
 void register_reduce() {
   set_implementations<kernels::sum, SumPacked<float>, SumPacked<bfloat16>, SumInOrder>(
       DeviceType::kCpu, kAllTypes);
+  set_implementations<kernels::sum_of_products, ProductsInOnePass>(DeviceType::kCpu, kFloatTypes);
   set<kernels::prod>(kNumberTypes, []<typename T>(TypeTag<T>, auto&... a) { prod<T>(a...); });
   set<kernels::amax>(kNumberTypes,
                      []<typename T>(TypeTag<T>, auto&... a) { extreme<true, T>(a...); });

@@ -115,6 +115,12 @@ struct BinaryOp {
       return shapes(input, dx.to(dtypes[input]));
     return shapes(input, std::move(dx));
   }
+  /// reduce(input, a * b)
+  Tensor reduce_product(size_t input, const Tensor& a, const Tensor& b) const {
+    if (shapes.is_broadcast(input) && a.dtype() == dtypes[input] && is_float(a.dtype()))
+      return sum_of_products(a, b, shapes.shape_of(input));
+    return reduce(input, compute(kernels::mul, a, b));
+  }
 };
 
 /// Applies an op whose result is a float.

@@ -11,5 +11,8 @@ namespace tapegrad::kernels {
 extern Kernel<void(const Tensor& x, Tensor& y)> nansum;
 /// Computes the number of elements that are not 0. y is int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> count_nonzero;
+/// Computes the sums of a * b without memory for the products, each of which is rounded to the
+/// dtype. a and b have one shape and one dtype.
+extern Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)> sum_of_products;
 
 }  // namespace tapegrad::kernels

@@ -9,6 +9,12 @@
 #include "ops/reduce.h"
 
 namespace tapegrad {
+namespace detail {
+
+/// Returns sum_to(a * b, shape) of floats, in one pass where the device has a kernel for it.
+Tensor sum_of_products(const Tensor& a, const Tensor& b, const Shape& shape);
+
+}  // namespace detail
 
 /// Member of an op with N inputs. Allocates memory only if an operand has neither the shape of the
 /// result nor rank 0.
@@ -23,13 +29,19 @@ class Unbroadcast {
     size_t i = 0;
     (remember_one(i++, operands.shape(), result), ...);
   }
+  /// Returns whether the operand has another shape than the result.
+  bool is_broadcast(size_t input) const { return how_[input] != kSame; }
+  /// Returns the shape of a broadcast operand.
+  Shape shape_of(size_t input) const {
+    return how_[input] == kNumber ? Shape() : (*shapes_)[input];
+  }
   Variable operator()(size_t input, const Variable& dx) const {
-    if (how_[input] == kSame) [[likely]]
+    if (!is_broadcast(input)) [[likely]]
       return dx;
-    return sum_to(dx, how_[input] == kNumber ? Shape() : (*shapes_)[input]);
+    return sum_to(dx, shape_of(input));
   }
   Tensor operator()(size_t input, Tensor&& dx) const {
-    if (how_[input] == kSame) [[likely]]
+    if (!is_broadcast(input)) [[likely]]
       return std::move(dx);
     return (*this)(input, Variable(std::move(dx))).value();
   }

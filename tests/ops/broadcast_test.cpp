@@ -7,6 +7,7 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/rearrange.h"
+#include "ops/reduce.h"
 #include "ops/settings.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -63,6 +64,31 @@ TEST(Broadcast, EqualsContiguousOperands) {
       ASSERT_EQ(values(a < b), values(wide_a < wide_b)) << a.shape() << b.shape() << dtype;
       ASSERT_EQ(values(where(a < b, a, b)), values(where(wide_a < wide_b, wide_a, wide_b)))
           << a.shape() << b.shape() << dtype;
+    }
+}
+
+/// The gradient of a broadcast factor is a sum of products (kernels::sum_of_products). The numbers
+/// are such that all sums are exact.
+TEST(Broadcast, GradientsOfFactorsAreSumsOfProducts) {
+  std::vector<Pair> of_factors = pairs();
+  of_factors.insert(of_factors.end(), {
+                                          {{4, 6, 9, 11}, {6, 1, 1}},
+                                          {{4, 6, 9, 11}, {4, 6, 1, 1}},
+                                          {{4, 6, 40}, {4, 1, 40}},
+                                          {{700, 24}, {24}},
+                                          {{300, 64}, {300, 1}},
+                                          {{5000}, {}},
+                                      });
+  for (const Pair& pair : of_factors)
+    for (DType dtype : {f32, f64, bf16, f16}) {
+      const Variable a = numbers(pair.a, dtype).requires_grad_();
+      const Variable b = numbers(pair.b, dtype, 3).requires_grad_();
+      const Variable y = a * b, dy = numbers(y.shape(), dtype, 5);
+      y.backward(dy);
+      const Variable da = sum_to(dy * spread_to(b.detach(), y.shape()), a.shape());
+      const Variable db = sum_to(dy * spread_to(a.detach(), y.shape()), b.shape());
+      ASSERT_EQ(values(a.grad()), values(da)) << a.shape() << b.shape() << dtype;
+      ASSERT_EQ(values(b.grad()), values(db)) << a.shape() << b.shape() << dtype;
     }
 }
 

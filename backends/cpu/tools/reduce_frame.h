@@ -26,8 +26,25 @@ inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements that justify
 template <typename Value>
 inline constexpr int kRowsTogether = std::is_floating_point_v<Value> ? 4 : 1;
 
-/// The elements of a tensor as values of a reducer. One type for all element types that are
-/// converted to Value, so that each reducer is compiled once for them.
+/// Computes the products of n elements, n <= kBlock, which are rounded to T, as values of type
+/// Compute<T>.
+template <typename T>
+void load_products(const T* a, const T* b, int64_t step, int64_t n, Compute<T>* products) {
+  alignas(64) Compute<T> buffers[kIsHalf<T> ? 2 : 1][kIsHalf<T> ? kBlock : 1];
+  if constexpr (kIsHalf<T>) {
+    const Compute<T>*x = load_values(a, step, n, buffers[0]),
+          *y = load_values(b, step, n, buffers[1]);
+    for (int64_t i = 0; i < n; ++i) products[i] = Compute<T>(convert<T>(x[i] * y[i]));
+  } else if (step == 1) {
+    for (int64_t i = 0; i < n; ++i) products[i] = a[i] * b[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) products[i] = a[i * step] * b[i * step];
+  }
+}
+
+/// The elements of a tensor, or the products of the elements of two tensors of one layout, as
+/// values of a reducer. One type for all element types that are converted to Value, so that each
+/// reducer is compiled once for them.
 template <typename Value>
 class Elements {
  public:
@@ -36,26 +53,43 @@ class Elements {
       : data_(x.data<T>()),
         element_bytes_(sizeof(T)),
         is_plain_(std::is_same_v<T, Value>),
-        convert_([](const void* data, int64_t at, int64_t step, int64_t n, Value* buffer) {
-          return load_values(static_cast<const T*>(data) + at, step, n, buffer);
+        convert_(
+            [](const void* data, const void*, int64_t at, int64_t step, int64_t n, Value* buffer) {
+              return load_values(static_cast<const T*>(data) + at, step, n, buffer);
+            }) {}
+  /// Products, which are rounded to T.
+  template <typename T>
+  Elements(TypeTag<T>, const Tensor& a, const Tensor& b)
+      : data_(a.data<T>()),
+        factors_(b.data<T>()),
+        element_bytes_(sizeof(T)),
+        is_plain_(false),
+        convert_([](const void* a, const void* b, int64_t at, int64_t step, int64_t n,
+                    Value* buffer) -> const Value* {
+          load_products(static_cast<const T*>(a) + at, static_cast<const T*>(b) + at, step, n,
+                        buffer);
+          return buffer;
         }) {}
 
   /// Returns load_values() of n elements from `at` on.
   const Value* load(int64_t at, int64_t step, int64_t n, Value* buffer) const {
     if (is_plain_ && step == 1) return static_cast<const Value*>(data_) + at;
-    return convert_(data_, at, step, n, buffer);
+    return convert_(data_, factors_, at, step, n, buffer);
   }
   /// Prefetches n elements from `at` on, or more if they are smaller than a Value.
   void prefetch(int64_t at, int64_t n) const {
-    fetch_run(static_cast<const std::byte*>(data_) + at * element_bytes_,
-              n * int64_t(sizeof(Value)));
+    for (const void* data : {data_, factors_})
+      if (data != nullptr)
+        fetch_run(static_cast<const std::byte*>(data) + at * element_bytes_,
+                  n * int64_t(sizeof(Value)));
   }
 
  private:
   const void* data_;
+  const void* factors_ = nullptr;  // null: data_ has the values
   int64_t element_bytes_;
   bool is_plain_;  // the elements have type Value
-  const Value* (*convert_)(const void*, int64_t, int64_t, int64_t, Value*);
+  const Value* (*convert_)(const void*, const void*, int64_t, int64_t, int64_t, Value*);
 };
 
 /// A reference to a function write(index in y, total), which several threads call.
