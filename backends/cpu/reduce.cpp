@@ -199,7 +199,7 @@ void nansum(const Tensor& x, Tensor& y) {
 
 template <typename T>
 struct CountOf {
-  using Value = Compute<T>;
+  using Value = T;
   using Part = int32_t;
   using Total = int64_t;
   static constexpr Part kFirst = 0;
@@ -212,7 +212,8 @@ struct CountOf {
 
 template <typename T>
 void count_nonzero(const Tensor& x, Tensor& y) {
-  reduce<T>(CountOf<Compute<T>>{}, x, y,
+  using Value = std::conditional_t<std::is_same_v<T, bool>, uint8_t, Compute<T>>;  // vectorises
+  reduce<T>(CountOf<Value>{}, x, y,
             [out = y.data<int64_t>()](int64_t i, int64_t total) { out[i] = total; });
 }
 
@@ -235,7 +236,7 @@ void extreme(const Tensor& x, Tensor& y) {
 
 template <typename T>
 void contains(const Tensor& x, bool zero, bool yes, Tensor& y) {
-  reduce<T>(Contains<Compute<T>>{zero}, x, y,
+  reduce<T>(Contains{zero}, x, y,
             [yes, out = y.data<bool>()](int64_t i, auto found) { out[i] = (found != 0) == yes; });
 }
 

@@ -42,6 +42,21 @@ void load_products(const T* a, const T* b, int64_t step, int64_t n, Compute<T>* 
   }
 }
 
+/// Returns n elements of x with stride `step`, n <= kBlock, as contiguous values: x itself if
+/// possible, else `buffer`, into which they are converted.
+template <typename Value, typename T>
+const Value* load_as(const T* x, int64_t step, int64_t n, Value* buffer) {
+  if constexpr (std::is_same_v<Value, Compute<T>>) {
+    return load_values(x, step, n, buffer);
+  } else {
+    alignas(64) Compute<T> wide[kIsHalf<T> ? kBlock : 1];
+    const Compute<T>* values = kIsHalf<T> || step == 1 ? load_values(x, step, n, wide) : nullptr;
+    for (int64_t i = 0; i < n; ++i)
+      buffer[i] = Value(values != nullptr ? values[i] : Compute<T>(x[i * step]));
+    return buffer;
+  }
+}
+
 /// The elements of a tensor, or the products of the elements of two tensors of one layout, as
 /// values of a reducer. One type for all element types that are converted to Value, so that each
 /// reducer is compiled once for them.
@@ -55,7 +70,7 @@ class Elements {
         is_plain_(std::is_same_v<T, Value>),
         convert_(
             [](const void* data, const void*, int64_t at, int64_t step, int64_t n, Value* buffer) {
-              return load_values(static_cast<const T*>(data) + at, step, n, buffer);
+              return load_as(static_cast<const T*>(data) + at, step, n, buffer);
             }) {}
   /// Products, which are rounded to T.
   template <typename T>

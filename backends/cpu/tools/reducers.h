@@ -247,20 +247,19 @@ struct ExtremeOf {
 };
 
 /// Reducer that finds whether any element is zero (`zero` is true) or nonzero (`zero` is false).
-template <typename T>
+/// Elements of all types are converted to bool.
 struct Contains {
-  using Value = Compute<T>;
+  using Value = bool;
   using Part = uint8_t;
   using Total = uint8_t;
   static constexpr Part kFirst = 0;
   bool zero;
 
-  Part add(Part part, Value value) const { return part | Part((value == Value(0)) == zero); }
-  /// Combines a block in an integer as wide as the values, which vectorises.
-  Total block(const Value* values, int64_t n) const requires(sizeof(Value) >= 4) {
-    int found = 0;
-    for (int64_t i = 0; i < n; ++i) found |= int((values[i] == Value(0)) == zero);
-    return Total(found);
+  Part add(Part part, bool value) const { return part | Part(value != zero); }
+  Total block(const bool* values, int64_t n) const {
+    Part found = 0;
+    for (int64_t i = 0; i < n; ++i) found |= Part(values[i] != zero);
+    return found;
   }
   Part merge(Part a, Part b) const { return a | b; }
   Total join(Total a, Total b) const { return a | b; }
