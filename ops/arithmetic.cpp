@@ -102,7 +102,7 @@ struct Remainder : BinaryOp<kernels::remainder> {
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
     if (needs[0]) dx[0] = reduce(0, dy);
-    if (needs[1]) dx[1] = reduce(1, -dy * floor_divide(a(), b()));
+    if (needs[1]) dx[1] = -reduce(1, dy * floor_divide(a(), b()));
     return dx;
   }
 };

@@ -44,7 +44,7 @@ struct Sub : BinaryOp<kernels::sub> {
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
     if (needs[0]) dx[0] = reduce(0, dy);
-    if (needs[1]) dx[1] = reduce(1, -dy);
+    if (needs[1]) dx[1] = -reduce(1, dy);
     return dx;
   }
 };
