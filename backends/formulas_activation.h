@@ -205,7 +205,21 @@ struct Softshrink {
     return x - select(y > V(lambd), V(lambd), y);
   }
 };
-/// scale * d^2 / 2 where |d| <= bound, continued by its tangents.
+/// (x - target)^2
+struct Mse {
+  template <typename V>
+  TG_HD V operator()(V x, V target) const {
+    const V d = x - target;
+    return d * d;
+  }
+};
+struct MseBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x, V target) const {
+    return dy * ((x - target) * V(2));
+  }
+};
+/// scale * d^2 / 2 for |d| <= bound and d = x - target, continued by its tangents.
 template <typename S>
 struct Huber {
   S bound, scale;
@@ -215,8 +229,8 @@ struct Huber {
     return select(low > V(bound), V(bound), low);
   }
   template <typename V>
-  TG_HD V operator()(V d) const {
-    const V near = clamped(d);
+  TG_HD V operator()(V x, V target) const {
+    const V d = x - target, near = clamped(d);
     return near * V(scale) * (d - V(0.5f) * near);
   }
 };
@@ -224,8 +238,8 @@ template <typename S>
 struct HuberBackward {
   Huber<S> huber;
   template <typename V>
-  TG_HD V operator()(V dy, V d) const {
-    return dy * (huber.clamped(d) * V(huber.scale));
+  TG_HD V operator()(V dy, V x, V target) const {
+    return dy * (huber.clamped(x - target) * V(huber.scale));
   }
 };
 template <typename S>

@@ -27,6 +27,8 @@ constinit decltype(cross_entropy_backward) cross_entropy_backward{"cross_entropy
 constinit decltype(cross_entropy_reduce) cross_entropy_reduce{"cross_entropy_reduce"};
 constinit decltype(binary_cross_entropy) binary_cross_entropy{"binary_cross_entropy"};
 constinit decltype(check_unit) check_unit{"check_unit"};
+constinit Binary mse{"mse_loss"};
+constinit decltype(mse_backward) mse_backward{"mse_loss_backward"};
 constinit decltype(huber) huber{"huber"};
 constinit decltype(huber_backward) huber_backward{"huber_backward"};
 
@@ -43,6 +45,73 @@ Variable minus(const Variable& a, const Variable& b, Where w) { return sub({a, w
 Variable times(const Variable& a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }
 Variable times(double a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }
 
+struct Squared {
+  static constexpr std::string_view kName = "mse_loss";
+
+  void write(const Tensor& x, const Tensor& target, Tensor& y) const { kernels::mse(x, target, y); }
+  void write_gradient(const Tensor& dy, const Tensor& x, const Tensor& target, Tensor& dx) const {
+    kernels::mse_backward(dy, x, target, dx);
+  }
+  Variable slope(const Variable& d) const { return d * 2; }
+};
+
+struct Huber {
+  static constexpr std::string_view kName = "huber";
+  double bound, scale;
+
+  void write(const Tensor& x, const Tensor& target, Tensor& y) const {
+    kernels::huber(x, target, bound, scale, y);
+  }
+  void write_gradient(const Tensor& dy, const Tensor& x, const Tensor& target, Tensor& dx) const {
+    kernels::huber_backward(dy, x, target, bound, scale, dx);
+  }
+  Variable slope(const Variable& d) const {
+    return scale * tapegrad::where(abs(d) < bound, d, bound * sign(d));
+  }
+};
+
+/// Element losses f(x - target). The rule computes the difference again, because storing it costs
+/// as much time as computing the loss.
+template <typename Loss>
+struct DifferenceLoss {
+  static constexpr std::string_view kName = Loss::kName;
+  Loss loss;
+  SavedInput<0> x{};
+  SavedInput<1> target{};
+  auto saved() { return std::tie(x, target); }
+
+  Tensor forward(const Tensor& x, const Tensor& target) const {
+    check_same_device(kName, x, target);
+    Tensor y = x.empty_like(x.shape());
+    loss.write(x, target, y);
+    return y;
+  }
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    const Variable gradient = dy * loss.slope(x() - target());
+    if (needs[0]) dx[0] = gradient;
+    if (needs[1]) dx[1] = -gradient;
+    return dx;
+  }
+  std::array<Tensor, 2> kernel_backward(const Tensor& dy, Needs needs) const {
+    std::array<Tensor, 2> dx;
+    Tensor gradient = result_over(dy);
+    loss.write_gradient(dy, x.value(), target.value(), gradient);
+    if (needs[1]) {
+      dx[1] = needs[0] ? gradient.empty_like(gradient.shape()) : gradient;
+      kernels::neg(gradient, dx[1]);
+    }
+    if (needs[0]) dx[0] = std::move(gradient);
+    return dx;
+  }
+};
+
+template <typename Loss>
+Variable of_difference(Loss loss, const Variable& x, const Variable& target, Where where) {
+  const Pair both(Loss::kName, {x, where}, {target, where});
+  return apply(DifferenceLoss<Loss>{loss}, where, both.a, both.b);
+}
+
 }  // namespace
 
 Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
@@ -51,7 +120,7 @@ Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction
   const ErrorLine line(where);
   check_floats("mse_loss", x);
   check_equal_shapes("mse_loss", x, target);
-  return reduced(square(minus(x, target, where), where), reduction, where);
+  return reduced(of_difference(Squared{}, x, target, where), reduction, where);
 }
 
 Variable l1_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
@@ -62,28 +131,6 @@ Variable l1_loss(const Variable& x, const Variable& target, Reduction reduction,
   check_equal_shapes("l1_loss", x, target);
   return reduced(abs(minus(x, target, where), where), reduction, where);
 }
-
-namespace {
-
-struct Huber {
-  static constexpr std::string_view kName = "huber";
-  double bound, scale;
-  SavedInput<0> d{};
-  auto saved() { return std::tie(d); }
-
-  void write(const Tensor& d, Tensor& y) const { kernels::huber(d, bound, scale, y); }
-  Variable backward(const Variable& dy) const {
-    const Variable in = d();
-    return dy * (scale * tapegrad::where(abs(in) < bound, in, bound * sign(in)));
-  }
-  Tensor kernel_backward(const Tensor& dy) const {
-    Tensor dd = result_over(dy);
-    kernels::huber_backward(dy, d.value(), bound, scale, dd);
-    return dd;
-  }
-};
-
-}  // namespace
 
 Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, Reduction reduction,
                         Where where) {
@@ -97,7 +144,7 @@ Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, 
   const double least =
       x.dtype() == f64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
   if (beta < least) return l1_loss(x, target, reduction, where);  // 1 / beta overflows
-  return reduced(apply(Huber{beta, 1 / beta}, where, minus(x, target, where)), reduction, where);
+  return reduced(of_difference(Huber{beta, 1 / beta}, x, target, where), reduction, where);
 }
 
 Variable huber_loss(const Variable& x, const Variable& target, double delta, Reduction reduction,
@@ -109,7 +156,7 @@ Variable huber_loss(const Variable& x, const Variable& target, double delta, Red
   check_floats("huber_loss", x);
   check_equal_shapes("huber_loss", x, target);
   if (!(delta > 0)) fail<ArgumentError>("huber_loss: delta is ", delta, ", not > 0");
-  return reduced(apply(Huber{delta, 1.0}, where, minus(x, target, where)), reduction, where);
+  return reduced(of_difference(Huber{delta, 1.0}, x, target, where), reduction, where);
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// Registers the elementwise kernels of ops/activation.h, and the one of ops/loss.h.
+// Registers the elementwise kernels of ops/activation.h, and those of ops/loss.h.
 #pragma once
 
 #include "backends/elementwise/elementwise.h"
@@ -40,17 +40,19 @@ void register_shrinking_kernels() {
 template <typename Device>
 void register_huber_kernels() {
   Device::template set<kernels::huber>(
-      kFloatTypes,
-      []<typename T>(TypeTag<T>, const Tensor& d, double bound, double scale, Tensor& y) {
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, const Tensor& target, double bound,
+                                  double scale, Tensor& y) {
         using S = Compute<T>;
-        Device::template map<T>(formulas::Huber<S>{S(bound), S(scale)}, y, d);
+        Device::template map<T>(formulas::Huber<S>{S(bound), S(scale)}, y, x, target);
       });
-  Device::template set<kernels::huber_backward>(
-      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& dy, const Tensor& d, double bound,
-                                  double scale, Tensor& dd) {
-        using S = Compute<T>;
-        Device::template map<T>(formulas::HuberBackward<S>{{S(bound), S(scale)}}, dd, dy, d);
-      });
+  Device::template set<kernels::huber_backward>(kFloatTypes, []<typename T>(
+                                                                 TypeTag<T>, const Tensor& dy,
+                                                                 const Tensor& x,
+                                                                 const Tensor& target, double bound,
+                                                                 double scale, Tensor& dx) {
+    using S = Compute<T>;
+    Device::template map<T>(formulas::HuberBackward<S>{{S(bound), S(scale)}}, dx, dy, x, target);
+  });
 }
 
 template <typename Device>
@@ -75,6 +77,8 @@ void register_activation_kernels() {
 
   register_shrinking_kernels<Device>();
   register_huber_kernels<Device>();
+  D::template set<kernels::mse, formulas::Mse>(kFloatTypes);
+  D::template set<kernels::mse_backward, formulas::MseBackward>(kFloatTypes);
   D::template set<kernels::celu, formulas::Celu>(kFloatTypes);
   D::template set<kernels::celu_backward, formulas::CeluBackward>(kFloatTypes);
   D::template set<kernels::prelu, formulas::Prelu>(kFloatTypes);

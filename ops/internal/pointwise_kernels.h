@@ -32,10 +32,18 @@ extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& gate, Tensor
 
 // ops/loss.h
 
-/// Computes y = scale * d^2 / 2 where |d| < bound, else scale * bound * (|d| - bound / 2).
-extern Kernel<void(const Tensor& d, double bound, double scale, Tensor& y)> huber;
-/// Computes dd = dy * scale * clamp(d, -bound, bound).
-extern Kernel<void(const Tensor& dy, const Tensor& d, double bound, double scale, Tensor& dd)>
+/// Computes y = d^2 for d = x - target.
+extern Binary mse;
+/// Computes dx = dy * 2 d.
+extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& target, Tensor& dx)>
+    mse_backward;
+/// Computes y = scale * d^2 / 2 where |d| < bound, else scale * bound * (|d| - bound / 2), for
+/// d = x - target.
+extern Kernel<void(const Tensor& x, const Tensor& target, double bound, double scale, Tensor& y)>
+    huber;
+/// Computes dx = dy * scale * clamp(d, -bound, bound).
+extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& target, double bound,
+                   double scale, Tensor& dx)>
     huber_backward;
 
 // ops/elementwise.h, ops/special.h, ops/binary.h

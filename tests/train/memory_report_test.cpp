@@ -55,7 +55,7 @@ TEST(MemoryReport, OfAnMlpAsCountedByHand) {
     EXPECT_EQ(report.saved[0].bytes, 4 * 32 * 128)
         << "the result of fc1 and its ReLU, which fc2 keeps too";
     EXPECT_EQ(report.saved[1].name, "");
-    EXPECT_EQ(report.saved[1].bytes, 4 * 32 * 32) << "the differences that mse_loss squares";
+    EXPECT_EQ(report.saved[1].bytes, 4 * 32 * 32) << "the predictions, beside the targets";
     EXPECT_EQ(report.outside, kBiases);
     EXPECT_EQ(report.other, 0);
     expect_sum(report);
