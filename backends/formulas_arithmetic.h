@@ -102,6 +102,42 @@ struct FloorDivide {
   }
 };
 
+/// If just one operand is NaN, the result is the other one.
+struct Fmax {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    return select((a > b) | !(b == b), a, b);
+  }
+};
+struct Fmin {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    return select((a < b) | !(b == b), a, b);
+  }
+};
+
+/// a * 2^b. 2^largest and 2^-largest are normal numbers. Three such factors lead from the smallest
+/// number beyond the largest. The largest factor comes last, so that a result is rounded once.
+struct Ldexp {
+  double largest;
+
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    if (!any(!(Functions<V>::abs(b) <= V(largest)))) return a * Functions<V>::exp2(b);
+    const V first = within(b), rest = b - first;
+    const V second = within(rest), third = within(rest - second);
+    a = a * Functions<V>::exp2(third) * Functions<V>::exp2(second);
+    return a * Functions<V>::exp2(first);
+  }
+
+ private:
+  template <typename V>
+  TG_HD V within(V exponent) const {
+    const V low = select(exponent < V(-largest), V(-largest), exponent);
+    return select(low > V(largest), V(largest), low);
+  }
+};
+
 struct BitwiseAnd {
   template <typename V>
   TG_HD V operator()(V a, V b) const {

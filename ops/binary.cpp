@@ -165,12 +165,9 @@ struct LargerGradient {
     return dx;
   }
   std::array<Variable, 3> backward(const Variable& ddx) const {
-    return {apply(LargerGradient{}, Where::current(), ddx, a(), b()), Variable(), Variable()};
+    return {larger_gradient(ddx, a(), b()), Variable(), Variable()};
   }
 };
-Variable larger_gradient(const Variable& dy, const Variable& a, const Variable& b) {
-  return apply(LargerGradient{}, Where::current(), dy, a, b);
-}
 
 struct Maximum : BinaryOp<kernels::maximum> {
   static constexpr std::string_view kName = "maximum";
@@ -309,6 +306,10 @@ Variable& run_in_place(Variable& a, const Operand& b) {
 }
 
 }  // namespace
+
+Variable detail::larger_gradient(const Variable& dy, const Variable& a, const Variable& b) {
+  return apply(LargerGradient{}, Where::current(), dy, a, b);
+}
 
 Variable add(Operand a, Operand b) { return run<Add>(a, b); }
 Variable sub(Operand a, Operand b) { return run<Sub>(a, b); }

@@ -20,6 +20,7 @@ namespace tapegrad {
 namespace kernels {
 constinit Unary exp2{"exp2"}, signbit{"signbit"}, logit{"logit"};
 constinit Binary copysign{"copysign"}, logaddexp2{"logaddexp2"}, heaviside{"heaviside"};
+constinit Binary fmax{"fmax"}, fmin{"fmin"}, ldexp{"ldexp"};
 constinit decltype(logit_backward) logit_backward{"logit_backward"};
 }  // namespace kernels
 
@@ -97,20 +98,57 @@ struct Logit : UnaryOp<kernels::logit> {
   }
 };
 
-/// Returns the extreme, less NaN where the other operand is a number.
-Variable without_nan(std::string_view op, const Operand& x, const Operand& y,
-                     Variable (*extreme)(Operand, Operand)) {
-  const CallLine line(x.where);
-  const auto [a, b] = Pair(op, x, y);
-  if (!is_float(a.dtype())) return extreme(a, b);
-  // No gradient may reach an operand that is not chosen, so NaN is replaced first.
-  return extreme(where(isnan(a), b, a), where(isnan(b), a, b));
-}
+/// Op of fmax and fmin: the larger or smaller operand, or the number if one operand is NaN.
+template <const kernels::Binary& kernel, Literal name>
+struct ExtremeNumber : BinaryOp<kernel> {
+  static constexpr std::string_view kName = name.text;
+  static constexpr bool kTakesWideNumber = false;  // ties are of what the dtype can hold
+  SavedInput<0> a{};
+  SavedInput<1> b{};
+  auto saved() { return std::tie(a, b); }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = this->reduce(0, part(dy, a(), b()));
+    if (needs[1]) dx[1] = this->reduce(1, part(dy, b(), a()));
+    return dx;
+  }
+
+ private:
+  /// Returns the part of the gradient that the operand `own` receives.
+  static Variable part(const Variable& dy, const Variable& own, const Variable& other) {
+    const bool is_larger = &kernel == &kernels::fmax;
+    const Variable chosen =
+        is_larger ? larger_gradient(dy, own, other) : larger_gradient(dy, other, own);
+    return where(logical_and(isnan(own), other == other), 0, chosen);
+  }
+};
+using Fmax = ExtremeNumber<kernels::fmax, "fmax">;
+using Fmin = ExtremeNumber<kernels::fmin, "fmin">;
+
+struct Ldexp : BinaryOp<kernels::ldexp> {
+  static constexpr std::string_view kName = "ldexp";
+  static constexpr bool kTakesWideNumber = false;
+  SavedInput<1, /*for*/ 0> b{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(b, y); }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, ldexp(dy, b()));
+    if (needs[1]) dx[1] = reduce(1, dy * (y() * std::numbers::ln2));
+    return dx;
+  }
+};
 
 }  // namespace
 
-Variable fmax(const Operand& a, const Operand& b) { return without_nan("fmax", a, b, maximum); }
-Variable fmin(const Operand& a, const Operand& b) { return without_nan("fmin", a, b, minimum); }
+Variable fmax(const Operand& a, const Operand& b) {
+  return is_float(common_dtype("fmax", a, b)) ? run<Fmax>(a, b) : maximum(a, b);
+}
+Variable fmin(const Operand& a, const Operand& b) {
+  return is_float(common_dtype("fmin", a, b)) ? run<Fmin>(a, b) : minimum(a, b);
+}
 
 Variable signbit(const Variable& x, Where where) {
   const CallLine line(where);
@@ -125,20 +163,7 @@ Variable copysign(const Operand& x, const Operand& y) {
   return run<Copysign>({a, x.where}, {b, x.where});
 }
 
-Variable ldexp(const Operand& a, const Operand& b) {
-  const CallLine line(a.where);
-  const DType dtype = float_dtype("ldexp", a, b);
-  const auto [x, exponent] = Pair("ldexp", a, b, dtype);
-  // 2^largest and 2^-largest are normal numbers. Three such factors lead from the smallest number
-  // beyond the largest. The largest factor comes last, so that a result is rounded once.
-  const double largest = dtype == f64 ? 1022 : dtype == f16 ? 14 : 126;
-  const auto within = [&](const Variable& e) {
-    return clamp(e, {.min = -largest, .max = largest});
-  };
-  const Variable first = within(exponent), rest = exponent - first;
-  const Variable second = within(rest), third = within(rest - second);
-  return x * exp2(third) * exp2(second) * exp2(first);
-}
+Variable ldexp(const Operand& a, const Operand& b) { return run_float<Ldexp>(a, b); }
 
 Variable float_power(const Operand& a, const Operand& b) {
   const CallLine line(a.where);

@@ -20,6 +20,13 @@ void register_arithmetic_kernels() {
   D::template set_arithmetic<kernels::floor_divide, formulas::FloorDivide>(kNumberTypes);
   D::template set<kernels::logaddexp2, formulas::LogAddExp2>(kFloatTypes);
   D::template set<kernels::heaviside, formulas::Heaviside>(kFloatTypes);
+  D::template set<kernels::fmax, formulas::Fmax>(kFloatTypes);
+  D::template set<kernels::fmin, formulas::Fmin>(kFloatTypes);
+  Device::template set<kernels::ldexp>(
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& a, const Tensor& b, Tensor& y) {
+        constexpr double kLargest = sizeof(T) == sizeof(double) ? 1022 : 126;
+        Device::template map<T>(formulas::Ldexp{kLargest}, y, a, b);
+      });
   D::template set<kernels::copysign, formulas::Copysign>(kFloatTypes);
   D::template set<kernels::addcmul, formulas::Addcmul>(kFloatTypes);
   D::template set<kernels::addcdiv, formulas::Addcdiv>(kFloatTypes);

@@ -123,6 +123,9 @@ struct BinaryOp {
   }
 };
 
+/// Returns the gradient of maximum(a, b) with respect to a: dy where a > b, dy / 2 where a = b.
+auto larger_gradient(const Variable& dy, const Variable& a, const Variable& b) -> Variable;
+
 /// Applies an op whose result is a float.
 template <typename Op>
 auto of_float(Variable x, Where where) -> Variable {

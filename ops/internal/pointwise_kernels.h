@@ -54,6 +54,10 @@ extern Unary cube;
 /// Computes y = |a| with the sign of b.
 extern Binary copysign;
 extern Binary logaddexp2, heaviside;
+/// The larger or smaller operand. If just one is NaN, the other one.
+extern Binary fmax, fmin;
+/// Computes y = a * 2^b.
+extern Binary ldexp;
 /// Computes y = log(x / (1 - x)), dx = dy / (x * (1 - x)).
 extern Unary logit;
 extern Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)> logit_backward;

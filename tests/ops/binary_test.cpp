@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/tape/recording.h"
 #include "ops/create.h"
+#include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/error_message.h"
@@ -269,6 +270,22 @@ TEST(Binary, T33_ZeroToTheZero) {
 }
 
 // As in PyTorch: x^0 is 1 for every x, so its derivative is 0.
+TEST(Binary, NumbersReceiveTheGradientOfFmaxBesideNan) {
+  const Variable a = leaf({1, NAN, 2, NAN, 3, 4}), b = leaf({2, 5, NAN, NAN, 3, -4});
+  const Variable larger = tapegrad::fmax(a, b), smaller = tapegrad::fmin(a, b);
+  const Doubles most = larger.to_vector<double>(), least = smaller.to_vector<double>();
+  EXPECT_EQ((Doubles{most[0], most[1], most[2], most[4], most[5]}), (Doubles{2, 5, 2, 3, 4}));
+  EXPECT_EQ((Doubles{least[0], least[1], least[2], least[4], least[5]}), (Doubles{1, 5, 2, 3, -4}));
+  EXPECT_TRUE(std::isnan(most[3]) && std::isnan(least[3]));
+  larger.backward(make({10, 20, 30, 40, 50, 60}));
+  EXPECT_EQ(a.grad().to_vector<double>(), (Doubles{0, 0, 30, 40, 25, 60}));
+  EXPECT_EQ(b.grad().to_vector<double>(), (Doubles{10, 20, 0, 40, 25, 0}));
+  a.zero_grad(), b.zero_grad();
+  smaller.backward(make({10, 20, 30, 40, 50, 60}));
+  EXPECT_EQ(a.grad().to_vector<double>(), (Doubles{10, 0, 30, 40, 25, 0}));
+  EXPECT_EQ(b.grad().to_vector<double>(), (Doubles{0, 20, 0, 40, 25, 60}));
+}
+
 TEST(Binary, T33_NanAndInfinityToTheZero) {
   const Variable x = leaf({NAN, INFINITY, -INFINITY, 0, -0.0, 2});
   const Variable y = pow(x, zeros_like(x));
