@@ -199,6 +199,13 @@ struct Addcmul {
     return x + a * b * V(value);
   }
 };
+struct Addr {
+  double beta, alpha;
+  template <typename V>
+  TG_HD V operator()(V x, V a, V b) const {
+    return x * V(beta) + a * b * V(alpha);
+  }
+};
 struct Addcdiv {
   double value;
   template <typename V>

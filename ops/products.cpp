@@ -5,14 +5,20 @@
 #include "core/base/error.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
-#include "ops/arithmetic.h"
+#include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/internal/pointwise_kernels.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace tapegrad {
+namespace kernels {
+
+constinit decltype(addr) addr{"addr"};
+
+}  // namespace kernels
 
 using namespace detail;
 
@@ -63,6 +69,31 @@ Variable plus(std::string_view op, const Variable& input, Variable product, AddO
   if (beta == 1) return add({std::move(product), where}, {input, where});
   return add({std::move(product), where}, {mul({input, where}, {options.beta, where}), where});
 }
+
+/// Op that computes y = beta x + alpha a b^T. a is a column.
+struct Addr {
+  static constexpr std::string_view kName = "addr";
+  double beta, alpha;
+  SavedInput<1, /*for*/ 2> a{};
+  SavedInput<2, /*for*/ 1> b{};
+  Shape x_shape{};
+  auto saved() { return std::tie(a, b); }
+
+  Tensor forward(const Tensor& x, const Tensor& a, const Tensor& b) {
+    check_same_device(kName, x, a, b);
+    x_shape = x.shape();
+    Tensor y = x.empty_like({a.numel(), b.numel()});
+    kernels::addr(x, a, b, beta, alpha, y);
+    return y;
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 3> dx;
+    if (needs[0]) dx[0] = sum_to(beta == 1 ? dy : dy * beta, x_shape);
+    if (needs[1]) dx[1] = unsqueeze(alpha * mv(dy, b()), 1);
+    if (needs[2]) dx[2] = alpha * mv(t(dy), squeeze(a(), 1));
+    return dx;
+  }
+};
 
 }  // namespace
 
@@ -158,12 +189,13 @@ Variable addr(const Variable& input, const Variable& a, const Variable& b, AddOp
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(static_cast<SumOp*>(addr), where, input, a, b, options);
-  if (a.rank() != 1 || b.rank() != 1 || options.beta.real() == 0)
+  const double beta = options.beta.real();
+  const bool is_float_op =
+      is_float(input.dtype()) && a.dtype() == input.dtype() && b.dtype() == input.dtype();
+  if (a.rank() != 1 || b.rank() != 1 || beta == 0 || !is_float_op)
     return plus("addr", input, outer(a, b, where), options, where);
   check_addend("addr", input, {a.numel(), b.numel()});
-  Variable scaled = input;
-  if (options.beta.real() != 1) scaled = mul({input, where}, {options.beta, where});
-  return addcmul(std::move(scaled), unsqueeze(a, 1, where), b, options.alpha, where);
+  return apply(Addr{beta, options.alpha.real()}, where, input, unsqueeze(a, 1, where), b);
 }
 Variable baddbmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                  Where where) {

@@ -30,6 +30,7 @@ void register_arithmetic_kernels() {
   D::template set<kernels::copysign, formulas::Copysign>(kFloatTypes);
   D::template set<kernels::addcmul, formulas::Addcmul>(kFloatTypes);
   D::template set<kernels::addcdiv, formulas::Addcdiv>(kFloatTypes);
+  D::template set<kernels::addr, formulas::Addr>(kFloatTypes);
   D::template set<kernels::logsumexp_backward, formulas::LogSumExpBackward>(kFloatTypes);
   D::template set<kernels::bitwise_and, formulas::BitwiseAnd>(kBits);
   D::template set<kernels::bitwise_or, formulas::BitwiseOr>(kBits);

@@ -70,6 +70,11 @@ struct RunFormula {
     Device::template map<T>(Formula{first}, y, a, b, c);
   }
   template <typename T>
+  void operator()(TypeTag<T>, const Tensor& a, const Tensor& b, const Tensor& c, double first,
+                  double second, Tensor& y) const {
+    Device::template map<T>(Formula{first, second}, y, a, b, c);
+  }
+  template <typename T>
   void operator()(TypeTag<T>, const Tensor& dy, const Tensor& x, double first, double second,
                   Tensor& dx) const {
     Device::template map<T>(Formula{first, second}, dx, dy, x);

@@ -75,6 +75,13 @@ extern Binary gamma_cdf;
 extern Kernel<void(const Tensor&x, const Tensor&a, const Tensor&b, double value, Tensor&y)> addcmul,
     addcdiv;
 
+// ops/products.h
+
+/// Computes y = beta * x + alpha * (a * b).
+extern Kernel<void(const Tensor& x, const Tensor& a, const Tensor& b, double beta, double alpha,
+                   Tensor& y)>
+    addr;
+
 // ops/reduce.h
 
 /// Computes dx = exp(x - y) * dy for y = logsumexp(x), and 0 * dy where y is -inf.
