@@ -339,7 +339,9 @@ struct GridSample {
   auto saved() { return std::tie(x, grid); }
 
   Tensor forward(const Tensor& x, const Tensor& grid) const {
-    Tensor y = x.empty_like({x.shape()[0], x.shape()[1], grid.shape()[1], grid.shape()[2]});
+    Shape shape{x.shape()[0], x.shape()[1]};
+    for (int i = 1; i < grid.rank() - 1; ++i) shape.push_back(grid.shape()[i]);
+    Tensor y = x.empty_like(shape);
     kernels::grid_sample(x.contiguous(), grid.contiguous(), options, y);
     return y;
   }
@@ -389,8 +391,7 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions 
   check_same_dtype(kName, x.value(), grid.value());
   const DType dtype = wide(x.dtype());
   const Variable pixels = x.to(dtype), places = grid.to(dtype);
-  const bool in_one_pass = dims == 2 && options.mode != SampleMode::kCubic && x.numel() > 0 &&
-                           grid.numel() > 0 && pixel_count < int64_t(1) << 31 &&
+  const bool in_one_pass = x.numel() > 0 && grid.numel() > 0 && pixel_count < int64_t(1) << 31 &&
                            kernels::grid_sample.has(x.device().type, dtype);
   const Variable y = in_one_pass ? apply(GridSample{options}, where, pixels, places)
                                  : grid_sample_by_ops(pixels, places, options);

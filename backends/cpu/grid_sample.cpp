@@ -1,5 +1,4 @@
-// Bilinear and nearest sampling of images on a grid, a block of positions for all channels at a
-// time.
+// Sampling of images and volumes on a grid, a block of positions for all channels at a time.
 #include <algorithm>
 #include <cmath>
 
@@ -14,25 +13,37 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 constexpr int64_t kParallel = 32768;  // elements that justify a second thread
-constexpr int64_t kBlock = 256;       // positions of a block
 
-/// Coordinates in pixels of a block of positions, and their derivatives with respect to the
-/// coordinates of the grid.
-template <typename V>
+/// Positions of a block. The corners of all positions stay in the first-level cache.
+template <int kCorners>
+constexpr int64_t kBlock = std::min(256, 1024 / kCorners);
+
+/// Coordinates in pixels of a block of positions along one axis.
+template <typename V, int64_t kSize>
 struct Places {
-  alignas(64) V at[kBlock], slope[kBlock];
+  int64_t count, size;  // size: pixels of the axis
+  const GridSampleOptions& options;
+  alignas(64) V at[kSize];
+  V slope[kSize];  // derivatives with respect to the coordinates of the grid
 
-  /// The coordinates g[0], g[2], ...
-  void find(const V* g, int64_t count, int64_t size, const GridSampleOptions& o) {
+  Places(int64_t count, int64_t size, const GridSampleOptions& options)
+      : count(count), size(size), options(options) {}
+
+  /// Reads the coordinates g[0], g[step], ...
+  void read(const V* g, int64_t step) {
     const V pixels = V(size), last = V(size - 1);
-    if (o.align_corners)
-      for (int64_t i = 0; i < count; ++i) at[i] = (g[2 * i] + V(1)) * (last / V(2));
+    if (options.align_corners)
+      for (int64_t i = 0; i < count; ++i) at[i] = (g[step * i] + V(1)) * (last / V(2));
     else
-      for (int64_t i = 0; i < count; ++i) at[i] = ((g[2 * i] + V(1)) * pixels - V(1)) * V(0.5);
-    std::fill_n(slope, count, o.align_corners ? last / V(2) : pixels * V(0.5));
-    if (o.padding_mode == GridPadding::kReflection)
-      for (int64_t i = 0; i < count; ++i) reflect(i, size, o.align_corners);
-    if (o.padding_mode == GridPadding::kZeros) return;
+      for (int64_t i = 0; i < count; ++i) at[i] = ((g[step * i] + V(1)) * pixels - V(1)) * V(0.5);
+    std::fill_n(slope, count, options.align_corners ? last / V(2) : pixels * V(0.5));
+  }
+  /// Moves coordinates outside of the axis into it, as the padding mode requires.
+  void pad() {
+    if (options.padding_mode == GridPadding::kZeros) return;
+    if (options.padding_mode == GridPadding::kReflection)
+      for (int64_t i = 0; i < count; ++i) reflect(i);
+    const V last = V(size - 1);
     for (int64_t i = 0; i < count; ++i) {  // no gradient at the border or beyond
       slope[i] = ((at[i] <= V(0)) | (at[i] >= last)) ? V(0) : slope[i];
       at[i] = at[i] < V(0) ? V(0) : at[i] > last ? last : at[i];
@@ -40,7 +51,8 @@ struct Places {
   }
 
  private:
-  void reflect(int64_t i, int64_t size, bool align_corners) {
+  void reflect(int64_t i) {
+    const bool align_corners = options.align_corners;
     const V low = align_corners ? V(0) : V(-0.5), span = V(align_corners ? size - 1 : size);
     if (span == 0) {
       at[i] *= V(0), slope[i] = 0;
@@ -53,83 +65,155 @@ struct Places {
   }
 };
 
-/// The pixels around a block of positions, with their weights, which are 0 outside the image. The
-/// order of corners is (top, left), (bottom, left), (top, right), (bottom, right).
-template <typename V, int kCorners, bool kSlopes>
-struct Corners {
-  int64_t count;
-  int32_t offset[kCorners][kBlock];
-  V weight[kCorners][kBlock];
-  // Derivatives of weights with respect to the coordinates of the grid.
-  V along_x[kSlopes ? kCorners : 1][kBlock], along_y[kSlopes ? kCorners : 1][kBlock];
+/// Weights of Keys' cubic convolution (a = -0.75) and their derivatives, at distance d from a pixel
+/// next to the position (d <= 1) and from one beyond it (1 <= d <= 2).
+template <typename V>
+struct Cubic {
+  static constexpr V kA = V(-0.75);
+  static V near(V d) { return ((kA + 2) * d - (kA + 3)) * d * d + 1; }
+  static V near_slope(V d) { return (3 * (kA + 2) * d - 2 * (kA + 3)) * d; }
+  static V far(V d) { return ((kA * d - 5 * kA) * d + 8 * kA) * d - 4 * kA; }
+  static V far_slope(V d) { return (3 * kA * d - 10 * kA) * d + 8 * kA; }
+};
 
-  /// `number` positions of one image; grid has pairs (x, y).
-  void find(const V* grid, int64_t number, int64_t height, int64_t width,
-            const GridSampleOptions& o) {
-    count = number;
-    Places<V> x, y;
-    x.find(grid, count, width, o);
-    y.find(grid + 1, count, height, o);
-    for (int k = 0; k < kCorners; ++k) {
-      const V right = V(k / 2), bottom = V(k % 2);
+/// The pixels along one axis from which a block of positions is interpolated: 1 (nearest), 2
+/// (linear) or 4 (cubic), with their weights, which are 0 outside the image.
+template <typename V, int kTaps, int64_t kSize>
+struct Taps {
+  int32_t pixel[kTaps][kSize];
+  V weight[kTaps][kSize];
+  V slope[kTaps][kSize];  // derivatives of weights with respect to the coordinates of the grid
+
+  void find(const V* grid, int64_t step, int64_t count, int64_t size,
+            const GridSampleOptions& options) {
+    Places<V, kSize> places(count, size, options);
+    places.read(grid, step);
+    if constexpr (kTaps == 4) {
+      Places<V, kSize> pixels(count, size, options);
+      for (int k = 0; k < kTaps; ++k) {
+        for (int64_t i = 0; i < count; ++i) pixels.at[i] = std::floor(places.at[i]) + V(k - 1);
+        std::fill_n(pixels.slope, count, V(0));
+        pixels.pad();
 #pragma omp simd
-      for (int64_t i = 0; i < count; ++i) {
-        if constexpr (kCorners == 1) {
-          set(k, i, std::nearbyint(x.at[i]), std::nearbyint(y.at[i]), height, width, V(1), V(0),
-              V(0));
-        } else {
-          const V left = std::floor(x.at[i]), top = std::floor(y.at[i]);
-          const V tx = x.at[i] - left, ty = y.at[i] - top;
-          const V wx = k / 2 == 1 ? tx : V(1) - tx, wy = k % 2 == 1 ? ty : V(1) - ty;
-          set(k, i, left + right, top + bottom, height, width, wy * wx,
-              (k / 2 == 1 ? wy : -wy) * x.slope[i], (k % 2 == 1 ? wx : -wx) * y.slope[i]);
+        for (int64_t i = 0; i < count; ++i) {
+          using C = Cubic<V>;
+          const V t = places.at[i] - std::floor(places.at[i]);
+          const V d = k == 0 ? t + 1 : k == 1 ? t : k == 2 ? 1 - t : 2 - t;
+          const bool is_near = k == 1 || k == 2;
+          const V slope = is_near ? C::near_slope(d) : C::far_slope(d);
+          set(k, i, pixels.at[i], size, is_near ? C::near(d) : C::far(d),
+              (k < 2 ? slope : -slope) * places.slope[i]);
         }
       }
+    } else {
+      places.pad();
+      for (int k = 0; k < kTaps; ++k)
+#pragma omp simd
+        for (int64_t i = 0; i < count; ++i) {
+          if constexpr (kTaps == 1) {
+            set(k, i, std::nearbyint(places.at[i]), size, V(1), V(0));
+          } else {
+            const V first = std::floor(places.at[i]), t = places.at[i] - first;
+            set(k, i, first + V(k), size, k == 1 ? t : V(1) - t,
+                k == 1 ? places.slope[i] : -places.slope[i]);
+          }
+        }
     }
   }
 
  private:
-  [[gnu::always_inline]] void set(int k, int64_t i, V x, V y, int64_t height, int64_t width, V w,
-                                  [[maybe_unused]] V dx, [[maybe_unused]] V dy) {
-    const bool inside = (x >= V(0)) & (x <= V(width - 1)) & (y >= V(0)) & (y <= V(height - 1));
-    const V column = inside ? x : V(0), row = inside ? y : V(0);
-    offset[k][i] = int32_t(row) * int32_t(width) + int32_t(column);
+  [[gnu::always_inline]] void set(int k, int64_t i, V at, int64_t size, V w, V dw) {
+    const bool inside = (at >= V(0)) & (at <= V(size - 1));
+    pixel[k][i] = int32_t(inside ? at : V(0));
     weight[k][i] = inside ? w : V(0);
-    if constexpr (kSlopes) along_x[k][i] = inside ? dx : V(0), along_y[k][i] = inside ? dy : V(0);
+    slope[k][i] = inside ? dw : V(0);
   }
 };
 
+constexpr int power(int base, int exponent) {
+  return exponent == 0 ? 1 : base * power(base, exponent - 1);
+}
+
+/// An image or volume of the batch, and its sizes. Axis 0 is the last dimension.
+template <int kDims>
 struct Sampling {
-  int64_t n, channels, height, width, positions, blocks;
+  int64_t n, channels, positions, plane = 1;
+  int64_t size[kDims];
 
   Sampling(const Tensor& x, const Tensor& grid)
-      : n(x.shape()[0]),
-        channels(x.shape()[1]),
-        height(x.shape()[2]),
-        width(x.shape()[3]),
-        positions(grid.shape()[1] * grid.shape()[2]),
-        blocks((positions + kBlock - 1) / kBlock) {}
-  int64_t first(int64_t block) const { return block * kBlock; }
-  int64_t count(int64_t block) const { return std::min(kBlock, positions - first(block)); }
+      : n(x.shape()[0]), channels(x.shape()[1]), positions(grid.numel() / (n * kDims)) {
+    for (int axis = 0; axis < kDims; ++axis) plane *= size[axis] = x.shape()[1 + kDims - axis];
+  }
 };
 
-template <int kCorners, typename V>
+/// The pixels around a block of positions, with their weights: a tap of each axis. The tap of axis
+/// 0 changes last from corner to corner.
+template <typename V, int kDims, int kTaps, bool kSlopes>
+struct Corners {
+  static constexpr int kCount = power(kTaps, kDims);
+  static constexpr int64_t kSize = kBlock<kCount>;
+  int64_t count;
+  int32_t offset[kCount][kSize];
+  V weight[kCount][kSize];
+  // Derivatives of weights with respect to the coordinates of the grid.
+  V along[kSlopes ? kDims : 1][kSlopes ? kCount : 1][kSize];
+
+  /// `number` positions of one image; grid has kDims coordinates for each.
+  void find(const V* grid, int64_t number, const Sampling<kDims>& s, const GridSampleOptions& o) {
+    count = number;
+    Taps<V, kTaps, kSize> axes[kDims];
+    for (int axis = 0; axis < kDims; ++axis)
+      axes[axis].find(grid + axis, kDims, count, s.size[axis], o);
+    for (int k = 0; k < kCount; ++k) {
+      const int32_t* pixel[kDims];
+      const V *w[kDims], *slope[kDims];
+      for (int axis = 0; axis < kDims; ++axis) {
+        const int tap = k / power(kTaps, kDims - 1 - axis) % kTaps;
+        pixel[axis] = axes[axis].pixel[tap];
+        w[axis] = axes[axis].weight[tap], slope[axis] = axes[axis].slope[tap];
+      }
+#pragma omp simd
+      for (int64_t i = 0; i < count; ++i) {
+        int32_t at = 0;
+        V product = w[kDims - 1][i];
+        for (int axis = kDims - 1; axis >= 0; --axis) {
+          at = at * int32_t(s.size[axis]) + pixel[axis][i];
+          if (axis < kDims - 1) product *= w[axis][i];
+        }
+        offset[k][i] = at, weight[k][i] = product;
+      }
+      if constexpr (kSlopes)
+        for (int moved = 0; moved < kDims; ++moved)
+#pragma omp simd
+          for (int64_t i = 0; i < count; ++i) {
+            V product = slope[moved][i];
+            for (int axis = 0; axis < kDims; ++axis)
+              if (axis != moved) product *= w[axis][i];
+            along[moved][k][i] = product;
+          }
+    }
+  }
+};
+
+template <int kDims, int kTaps, typename V>
 void sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& o, Tensor& y) {
-  const Sampling s(x, grid);
-  const int64_t plane = s.height * s.width;
+  using C = Corners<V, kDims, kTaps, false>;
+  const Sampling<kDims> s(x, grid);
+  const int64_t blocks = (s.positions + C::kSize - 1) / C::kSize;
 #pragma omp parallel for if (y.numel() > kParallel)
-  for (int64_t task = 0; task < s.n * s.blocks; ++task) {
-    const int64_t image = task / s.blocks, first = s.first(task % s.blocks);
-    Corners<V, kCorners, false> corners;
-    corners.find(grid.data<V>() + (image * s.positions + first) * 2, s.count(task % s.blocks),
-                 s.height, s.width, o);
+  for (int64_t task = 0; task < s.n * blocks; ++task) {
+    const int64_t image = task / blocks, first = task % blocks * C::kSize;
+    C corners;
+    corners.find(grid.data<V>() + (image * s.positions + first) * kDims,
+                 std::min(C::kSize, s.positions - first), s, o);
     for (int64_t c = image * s.channels; c < (image + 1) * s.channels; ++c) {
-      const V* from = x.data<V>() + c * plane;
+      const V* from = x.data<V>() + c * s.plane;
       V* to = y.data<V>() + c * s.positions + first;
 #pragma omp simd
       for (int64_t i = 0; i < corners.count; ++i) {
         V sum = from[corners.offset[0][i]] * corners.weight[0][i];
-        for (int k = 1; k < kCorners; ++k) sum += from[corners.offset[k][i]] * corners.weight[k][i];
+        for (int k = 1; k < C::kCount; ++k)
+          sum += from[corners.offset[k][i]] * corners.weight[k][i];
         to[i] = sum;
       }
     }
@@ -137,11 +221,11 @@ void sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& o, Ten
 }
 
 /// Each plane receives the gradients of its positions, in their order.
-template <int kCorners, typename V>
+template <int kDims, int kTaps, typename V>
 void spread(const Tensor& dy, const Tensor& x, const Tensor& grid, const GridSampleOptions& o,
             Tensor& dx) {
-  const Sampling s(x, grid);
-  const int64_t plane = s.height * s.width;
+  using C = Corners<V, kDims, kTaps, false>;
+  const Sampling<kDims> s(x, grid);
   // Some planes of an image share the search for corners.
   const int64_t together = std::min<int64_t>(s.channels, 8);
   const int64_t groups = (s.channels + together - 1) / together;
@@ -150,16 +234,16 @@ void spread(const Tensor& dy, const Tensor& x, const Tensor& grid, const GridSam
     const int64_t image = task / groups, channel = task % groups * together;
     const int64_t begin = image * s.channels + channel;
     const int64_t end = begin + std::min(together, s.channels - channel);
-    std::fill(dx.data<V>() + begin * plane, dx.data<V>() + end * plane, V(0));
-    for (int64_t block = 0; block < s.blocks; ++block) {
-      Corners<V, kCorners, false> corners;
-      corners.find(grid.data<V>() + (image * s.positions + s.first(block)) * 2, s.count(block),
-                   s.height, s.width, o);
+    std::fill(dx.data<V>() + begin * s.plane, dx.data<V>() + end * s.plane, V(0));
+    for (int64_t first = 0; first < s.positions; first += C::kSize) {
+      C corners;
+      corners.find(grid.data<V>() + (image * s.positions + first) * kDims,
+                   std::min(C::kSize, s.positions - first), s, o);
       for (int64_t c = begin; c < end; ++c) {
-        const V* from = dy.data<V>() + c * s.positions + s.first(block);
-        V* to = dx.data<V>() + c * plane;
+        const V* from = dy.data<V>() + c * s.positions + first;
+        V* to = dx.data<V>() + c * s.plane;
         for (int64_t i = 0; i < corners.count; ++i)
-          for (int k = 0; k < kCorners; ++k)
+          for (int k = 0; k < C::kCount; ++k)
             if (corners.weight[k][i] != 0)
               to[corners.offset[k][i]] += from[i] * corners.weight[k][i];
       }
@@ -168,54 +252,64 @@ void spread(const Tensor& dy, const Tensor& x, const Tensor& grid, const GridSam
 }
 
 /// The gradient of the grid: sums over channels of dy times the pixels of each corner.
-template <typename V>
+template <int kDims, int kTaps, typename V>
 void move(const Tensor& dy, const Tensor& x, const Tensor& grid, const GridSampleOptions& o,
           Tensor& dgrid) {
-  constexpr int kCorners = 4;
-  const Sampling s(x, grid);
-  const int64_t plane = s.height * s.width;
+  using C = Corners<V, kDims, kTaps, true>;
+  const Sampling<kDims> s(x, grid);
+  const int64_t blocks = (s.positions + C::kSize - 1) / C::kSize;
 #pragma omp parallel for if (dy.numel() > kParallel)
-  for (int64_t task = 0; task < s.n * s.blocks; ++task) {
-    const int64_t image = task / s.blocks, first = s.first(task % s.blocks);
-    const int64_t at = (image * s.positions + first) * 2;
-    Corners<V, kCorners, true> corners;
-    corners.find(grid.data<V>() + at, s.count(task % s.blocks), s.height, s.width, o);
-    double sums[kCorners][kBlock] = {};
+  for (int64_t task = 0; task < s.n * blocks; ++task) {
+    const int64_t image = task / blocks, first = task % blocks * C::kSize;
+    const int64_t at = (image * s.positions + first) * kDims;
+    C corners;
+    corners.find(grid.data<V>() + at, std::min(C::kSize, s.positions - first), s, o);
+    double sums[C::kCount][C::kSize] = {};
     for (int64_t c = image * s.channels; c < (image + 1) * s.channels; ++c) {
-      const V* pixels = x.data<V>() + c * plane;
+      const V* pixels = x.data<V>() + c * s.plane;
       const V* from = dy.data<V>() + c * s.positions + first;
-      for (int k = 0; k < kCorners; ++k)
+      for (int k = 0; k < C::kCount; ++k)
 #pragma omp simd
         for (int64_t i = 0; i < corners.count; ++i)
           sums[k][i] += double(from[i] * pixels[corners.offset[k][i]]);
     }
     V* to = dgrid.data<V>() + at;
-    for (int64_t i = 0; i < corners.count; ++i) {
-      double along_x = 0, along_y = 0;
-      for (int k = 0; k < kCorners; ++k) {
-        if (corners.along_x[k][i] != 0) along_x += sums[k][i] * double(corners.along_x[k][i]);
-        if (corners.along_y[k][i] != 0) along_y += sums[k][i] * double(corners.along_y[k][i]);
+    for (int64_t i = 0; i < corners.count; ++i)
+      for (int axis = 0; axis < kDims; ++axis) {
+        double total = 0;
+        for (int k = 0; k < C::kCount; ++k)
+          if (corners.along[axis][k][i] != 0)
+            total += sums[k][i] * double(corners.along[axis][k][i]);
+        to[kDims * i + axis] = V(total);
       }
-      to[2 * i] = V(along_x), to[2 * i + 1] = V(along_y);
-    }
   }
+}
+
+/// Calls f<kDims, kTaps>() for the images or volumes x. Only images have four taps.
+template <typename F>
+void for_shape(const Tensor& x, SampleMode mode, const F& f) {
+  const bool is_image = x.rank() == 4, is_nearest = mode == SampleMode::kNearest;
+  if (!is_image) return is_nearest ? f.template operator()<3, 1>() : f.template operator()<3, 2>();
+  if (is_nearest) return f.template operator()<2, 1>();
+  mode == SampleMode::kCubic ? f.template operator()<2, 4>() : f.template operator()<2, 2>();
 }
 
 template <typename V>
 void grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& o, Tensor& y) {
-  o.mode == SampleMode::kNearest ? sample<1, V>(x, grid, o, y) : sample<4, V>(x, grid, o, y);
+  for_shape(x, o.mode, [&]<int kDims, int kTaps>() { sample<kDims, kTaps, V>(x, grid, o, y); });
 }
 
 template <typename V>
 void grid_sample_backward(const Tensor& dy, const Tensor& x, const Tensor& grid,
                           const GridSampleOptions& o, Tensor& dx, Tensor& dgrid) {
-  const bool nearest = o.mode == SampleMode::kNearest;
-  if (dx) nearest ? spread<1, V>(dy, x, grid, o, dx) : spread<4, V>(dy, x, grid, o, dx);
-  if (!dgrid) return;
-  if (nearest)
-    std::fill_n(dgrid.data<V>(), dgrid.numel(), V(0));
-  else
-    move<V>(dy, x, grid, o, dgrid);
+  for_shape(x, o.mode, [&]<int kDims, int kTaps>() {
+    if (dx) spread<kDims, kTaps, V>(dy, x, grid, o, dx);
+    if (!dgrid) return;
+    if constexpr (kTaps == 1)
+      std::fill_n(dgrid.data<V>(), dgrid.numel(), V(0));
+    else
+      move<kDims, kTaps, V>(dy, x, grid, o, dgrid);
+  });
 }
 
 }  // namespace

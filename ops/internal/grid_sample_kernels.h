@@ -1,4 +1,4 @@
-// grid_sample of images in one pass. There is no fallback: the op composes other kernels if none of
+// grid_sample in one pass. There is no fallback: the op composes other kernels if none of
 // these accepts the operands.
 #pragma once
 
@@ -7,8 +7,9 @@
 
 namespace tapegrad::kernels {
 
-// x [n, c, h, w] has fewer than 2^31 pixels in an image, and grid is [n, h', w', 2]. Tensors are
-// contiguous and not empty. mode is kNearest or kLinear.
+// x [n, c, h, w] or [n, c, d, h, w] has fewer than 2^31 pixels in an image, and grid is
+// [n, h', w', 2] or [n, d', h', w', 3]. Tensors are contiguous and not empty. mode is kNearest,
+// kLinear or, for images, kCubic.
 
 extern Kernel<void(const Tensor& x, const Tensor& grid, const GridSampleOptions& options,
                    Tensor& y)>

@@ -253,6 +253,9 @@ void sample_cases(OpCases& cases) {
       for (const std::string padding : {"zeros", "border", "reflection"})
         cases.push_back(sampling({1, 2, 2, 3, 2}, {1, 2, 1, 2, 3}, {mode, padding, align}));
   }
+  // More positions than a block has.
+  cases.push_back(sampling({1, 2, 4, 3}, {1, 9, 8, 2}, {"bicubic", "reflection", false}));
+  cases.push_back(sampling({1, 2, 2, 3, 2}, {1, 5, 6, 5, 3}, {"bilinear", "border", true}));
 }
 
 }  // namespace tapegrad::testing
