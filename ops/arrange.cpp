@@ -21,12 +21,45 @@
 
 namespace tapegrad {
 
+namespace {
+
+/// One op with all entries, so that its rule writes the gradient in one pass.
+struct Unbind {
+  static constexpr std::string_view kName = "unbind";
+  int dim;
+  Shape entry{};
+  DType dtype{};
+  Device device{};
+
+  std::vector<Tensor> forward(const Tensor& x) {
+    StridedLayout layout = x.layout();
+    layout.shape = layout.strides = {};
+    for (int i = 0; i < x.rank(); ++i) {
+      if (i == dim) continue;
+      layout.shape.push_back(x.shape()[i]);
+      layout.strides.push_back(x.strides()[i]);
+    }
+    entry = layout.shape, dtype = x.dtype(), device = x.device();
+    std::vector<Tensor> entries;
+    for (int64_t i = 0; i < x.shape()[dim]; ++i, layout.offset += x.strides()[dim])
+      entries.push_back(x.with_layout(layout));
+    return entries;
+  }
+  Variable backward(std::span<const Variable> dys) const {
+    std::vector<Variable> entries(dys.begin(), dys.end());
+    for (Variable& dy : entries)
+      if (!dy.defined()) dy = Variable(Tensor::full(entry, 0, dtype, device));
+    return stack(entries, dim);
+  }
+};
+
+}  // namespace
+
 std::vector<Variable> unbind(const Variable& x, int dim, Where where) {
-  const CallLine line(where);
+  const ErrorLine line(where);
   dim = normalize_dim("unbind", dim, x.rank());
-  std::vector<Variable> entries;
-  for (int64_t i = 0; i < x.size(dim); ++i) entries.push_back(select(x, dim, i));
-  return entries;
+  if (x.size(dim) == 0) return {};
+  return apply(Unbind{dim}, where, x);
 }
 
 /// Larger numbers of parts, most of them empty, would exhaust the memory after a long time.

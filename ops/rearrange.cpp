@@ -66,6 +66,10 @@ struct Cat {
     }
     Tensor y = Tensor::empty(shape, dtype, first.device());
     of_images = are_images(inputs, y);
+    if (!of_images && are_narrow(inputs, y)) {
+      write_narrow(inputs, y);
+      return y;
+    }
     int64_t at = 0;
     for (size_t i = 0; i < inputs.size(); at += sizes[i++]) {
       if (of_images) {
@@ -92,6 +96,28 @@ struct Cat {
   }
 
  private:
+  /// Returns whether the operands are many columns of y, or narrow blocks of columns, of one shape.
+  /// Copied one after the other, each of them would touch most cache lines of y.
+  bool are_narrow(std::span<const Variable> inputs, const Tensor& y) const {
+    constexpr int64_t kFewest = 8, kRow = 16;  // operands; bytes
+    const Shape& part = inputs[0].shape();
+    if (int64_t(inputs.size()) < kFewest || numel(part, 0, dim) < kFewest) return false;
+    return numel(part, dim, part.rank()) * size_of(y.dtype()) <= kRow &&
+           std::ranges::all_of(inputs, [&](const Variable& x) { return x.shape() == part; });
+  }
+  /// Copies the operands one after the other, then transposes.
+  void write_narrow(std::span<const Variable> inputs, Tensor& y) const {
+    const Shape& part = inputs[0].shape();
+    const int64_t parts = int64_t(inputs.size()), count = numel(part);
+    const int64_t outer = numel(part, 0, dim), row = count / outer;
+    const Tensor stacked = Tensor::empty({parts * count}, y.dtype(), y.device());
+    for (int64_t i = 0; i < parts; ++i) {
+      Tensor target = stacked.with_layout({part, contiguous_strides(part), i * count});
+      kernels::copy(inputs[size_t(i)].value(), target);
+    }
+    Tensor rows = y.with_layout({{outer, parts, row}, {parts * row, row, 1}, y.layout().offset});
+    kernels::copy(stacked.with_layout({{outer, parts, row}, {row, count, 1}, 0}), rows);
+  }
   /// Returns whether the operands are large images or volumes, one of which is packed, or may be
   /// when a recorded step runs. Blocks have 8 or 16 channels.
   bool are_images(std::span<const Variable> inputs, const Tensor& y) const {

@@ -288,6 +288,14 @@ void view_cases(OpCases& cases) {
                      .same_bits = true,
                      .dtypes = kMoved});
   }
+  for (const int64_t width : {1, 2})  // many narrow blocks of columns
+    cases.push_back({.op = "cat",
+                     .list = std::vector<Input>(9, Input{{3, 3, width}}),
+                     .attributes = {{"dim", int64_t(2)}},
+                     .reference = joined(2),
+                     .tolerance = 0,
+                     .same_bits = true,
+                     .dtypes = kMoved});
   cases.push_back({.op = "stack",
                    .list = {Input{{2, 3}}, Input{{2, 3}}},
                    .attributes = {{"dim", int64_t(1)}},
