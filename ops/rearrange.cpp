@@ -288,6 +288,14 @@ Variable repeat_blocks(const Variable& x, int dim, int64_t times, const Shape& t
   return reshape(expand(blocks, {outer, times, inner}, where), to, where);
 }
 
+/// repeat() for more repeated dimensions than one copy can make: the dimensions from `first` on,
+/// then the ones before.
+Variable repeat_in_halves(const Variable& x, const Dims& times, int first, Where where) {
+  Dims before = times, after = times;
+  for (int i = 0; i < times.rank(); ++i) (i < first ? after : before)[i] = 1;
+  return repeat(repeat(x, after, where), before, where);
+}
+
 }  // namespace
 
 Variable cat(VariableList inputs, int dim, Where where) {
@@ -380,14 +388,22 @@ Variable repeat(const Variable& x, const Dims& times, Where where) {
     if (count < 0) fail<ArgumentError>("repeat: a negative number of times: ", times);
   Shape shape = Dims::filled(times.rank(), 1);
   for (int i = 0; i < x.rank(); ++i) shape[added + i] = x.shape()[i];
-  Variable y = reshape(x, shape, where);
-  for (int i = times.rank() - 1; i >= 0; --i) {
-    if (times[i] == 1) continue;
+  // The repetitions of a dimension are one of their own before its entries, so that one copy makes
+  // them all. Dimensions that are not repeated belong to the entries of the dimension before them.
+  Dims once, repeated;
+  for (int i = 0; i < times.rank(); ++i) {
+    if (i == 0 || times[i] != 1) {
+      if (once.rank() > kMaxRank - 2) return repeat_in_halves(x, times, i, where);
+      once.push_back(1), once.push_back(1);
+      repeated.push_back(times[i]), repeated.push_back(1);
+    }
+    once[once.rank() - 1] *= shape[i], repeated[repeated.rank() - 1] *= shape[i];
     if (__builtin_mul_overflow(shape[i], times[i], &shape[i]))
       fail<ShapeError>("repeat: too many elements: ", x.shape(), " times ", times);
-    y = repeat_blocks(y, i, times[i], shape, where);
   }
-  return own_copy(y, x, where);
+  numel(shape);
+  return own_copy(reshape(expand(reshape(x, once, where), repeated, where), shape, where), x,
+                  where);
 }
 
 Variable tile(const Variable& x, const Dims& times, Where where) {

@@ -253,6 +253,11 @@ void view_cases(OpCases& cases) {
   add("repeat", {2, 3}, {{"repeats", Index{2, 3, 2}}}, moved({2, 6, 6}, [](const Index& i) {
         return Index{i[1] % 2, i[2] % 3};
       }));
+  // Five repeated dimensions are more than one copy makes.
+  add("repeat", {2, 1, 3, 1, 2}, {{"repeats", Index{2, 3, 2, 2, 2}}},
+      moved({4, 3, 6, 2, 4}, [](const Index& i) {
+        return Index{i[0] % 2, 0, i[2] % 3, 0, i[4] % 2};
+      }));
   add("tile", {2, 1, 3}, {{"dims", Index{2, 2}}}, moved({2, 2, 6}, [](const Index& i) {
         return Index{i[0], 0, i[2] % 3};
       }));
