@@ -95,20 +95,40 @@ void resample_rows(const T* from, const Tap<W>* taps, int64_t begin, int64_t end
     }
   }
 }
-/// resample_rows() for rows of one element.
+/// Taps whose k-th ones of all results are adjacent, so that vectors of results are gathered.
+template <typename W>
+struct ElementTaps {
+  int64_t results;
+  std::vector<int32_t> index;
+  std::vector<W> weight;
+
+  explicit ElementTaps(const Taps& taps)
+      : results(taps.results()),
+        index(taps.index.begin(), taps.index.end()),
+        weight(taps.weight.begin(), taps.weight.end()) {}
+};
+
+/// Computes the results [begin, end) of rows of one element.
 template <int kCount, typename T, typename W = Compute<T>>
-void resample_elements(const T* from, const Tap<W>* taps, int64_t begin, int64_t end, T* to) {
+void resample_elements(const T* from, const ElementTaps<W>& taps, int64_t begin, int64_t end,
+                       T* to) {
+  const int32_t* index = taps.index.data();
+  const W* weight = taps.weight.data();
+#pragma omp simd
   for (int64_t i = begin; i < end; ++i) {
-    const Tap<W>* tap = taps + i * kCount;
     W sum = 0;
-    for (int k = 0; k < kCount; ++k) sum += tap[k].weight * W(from[tap[k].index]);
+    for (int k = 0; k < kCount; ++k)
+      sum += weight[k * taps.results + i] * W(from[index[k * taps.results + i]]);
     to[i] = T(sum);
   }
 }
 
 template <int kCount, typename T>
 void resample_by(const Rows<T>& rows, const Taps& taps) {
-  const auto ordered = in_order<Compute<T>>(taps);
+  using W = Compute<T>;
+  const bool of_elements = rows.inner == 1;
+  const auto ordered = of_elements ? std::vector<Tap<W>>() : in_order<W>(taps);
+  const auto adjacent = of_elements ? std::optional<ElementTaps<W>>(taps) : std::nullopt;
   const int64_t each = std::max<int64_t>(1, kResults / std::max<int64_t>(rows.inner, 1));
   const int64_t pieces = (rows.results + each - 1) / each;
 #pragma omp parallel for if (rows.outer * rows.results * rows.inner > kParallel)
@@ -116,8 +136,8 @@ void resample_by(const Rows<T>& rows, const Taps& taps) {
     const int64_t begin = task % pieces * each, end = std::min(begin + each, rows.results);
     const T* x = rows.from + task / pieces * rows.n * rows.inner;
     T* y = rows.to + task / pieces * rows.results * rows.inner;
-    if (rows.inner == 1)
-      resample_elements<kCount>(x, ordered.data(), begin, end, y);
+    if (of_elements)
+      resample_elements<kCount>(x, *adjacent, begin, end, y);
     else
       resample_rows<kCount>(x, ordered.data(), begin, end, rows.inner, y);
   }
