@@ -46,6 +46,21 @@ C sum_lanes(xsimd::batch<C> values) {
   return sum;
 }
 
+/// Returns the sum over the classes of w_c (log sum - (x_c - top)).
+template <typename T, typename C = Compute<T>>
+C sum_of_losses(const T* row, int64_t classes, const C* w, C top, C log_sum) {
+  using B = Batch<T>;
+  B sums(C(0));
+  int64_t c = 0;
+  for (; c + kLanes<T> <= classes; c += kLanes<T>) {
+    const B losses = B(log_sum) - (load_batch(row + c) - B(top));
+    sums += w != nullptr ? losses * B::load_unaligned(w + c) : losses;
+  }
+  C sum = sum_lanes<C>(sums);
+  for (; c < classes; ++c) sum += (w != nullptr ? w[c] : C(1)) * (log_sum - (C(row[c]) - top));
+  return sum;
+}
+
 /// Rows per task.
 int64_t rows_per_block(int64_t classes) { return std::max<int64_t>(1, 8192 / (classes + 1)); }
 
@@ -84,9 +99,7 @@ void of_rows(const Tensor& x, const Tensor& target, const Tensor& weight,
     }
     const int64_t id = ids[r];
     C loss = hit * (w != nullptr ? w[id] : C(1)) * (log_sum - (C(row[id]) - top));
-    if (share > 0)
-      for (int64_t c = 0; c < classes; ++c)
-        loss += share * (w != nullptr ? w[c] : C(1)) * (log_sum - (C(row[c]) - top));
+    if (share > 0) loss += share * sum_of_losses(row, classes, w, top, log_sum);
     out[r] = loss;
   };
   for_each_block(rows, rows_per_block(classes), [&](int64_t first, int64_t last) {

@@ -266,10 +266,13 @@ void class_cases(OpCases& cases) {
            .reference = class_loss({.soft = true, .smoothing = smoothing}),
            .tolerance = 16});
   // More classes than a vector register has lanes.
-  cases.push_back({.op = "cross_entropy",
-                   .inputs = {Input{.shape = {3, 37}}, ids({3}, 37)},
-                   .reference = class_loss({}),
-                   .tolerance = 16});
+  for (const double smoothing : {0.0, 0.2})
+    cases.push_back({.op = "cross_entropy",
+                     .inputs = {Input{.shape = {3, 37}}, ids({3}, 37),
+                                Input{.shape = {37}, .fill = Fill::kPositive, .grad = false}},
+                     .attributes = {{"label_smoothing", smoothing}},
+                     .reference = class_loss({.smoothing = smoothing}),
+                     .tolerance = 16});
 }
 
 }  // namespace
