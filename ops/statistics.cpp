@@ -15,6 +15,7 @@
 #include "ops/index.h"
 #include "ops/internal/dtype_argument.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/histogram_kernel.h"
 #include "ops/internal/limits.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/reduce_kernels.h"
@@ -31,6 +32,7 @@ namespace tapegrad {
 namespace kernels {
 constinit decltype(nansum) nansum{"nansum"};
 constinit decltype(count_nonzero) count_nonzero{"count_nonzero"};
+constinit decltype(histogram) histogram{"histogram"};
 }  // namespace kernels
 
 using namespace detail;
@@ -210,10 +212,9 @@ Variable histc(const Variable& x, int64_t bins, double min, double max, Where wh
   const NoGrad off;
   require_float("histc", x.value());
   require_count("histc", "bins", bins);
-  const Variable values = flatten(x).to(f64);
-  if (min == max && values.numel() > 0) {
-    min = amin(values).item();
-    max = amax(values).item();
+  if (min == max && x.numel() > 0) {
+    min = amin(x).item();
+    max = amax(x).item();
   }
   if (!std::isfinite(min) || !std::isfinite(max) || min > max)
     fail<ArgumentError>("histc: no range from ", min, " to ", max);
@@ -221,6 +222,12 @@ Variable histc(const Variable& x, int64_t bins, double min, double max, Where wh
     min -= 1;
     max += 1;
   }
+  if (is_in_one_pass(kernels::histogram, x)) {
+    Tensor counts = Tensor::empty({bins}, i64, x.device());
+    kernels::histogram(x.value().contiguous(), min, max, counts);
+    return Variable(counts).to(x.dtype());
+  }
+  const Variable values = flatten(x).to(f64);
   const Variable bin = floor((values - min) * (double(bins) / (max - min)));
   const Variable inside = logical_and(ge(values, min), le(values, max));
   // Elements outside of the range are counted in an extra bin, which is dropped.

@@ -13,6 +13,7 @@ void register_embedding_bag();  // defined in embedding_bag.cpp
 void register_group_norm();     // defined in group_norm.cpp
 void register_grid_sample();    // defined in grid_sample.cpp
 void register_complex();        // defined in complex.cpp
+void register_histogram();      // defined in histogram.cpp
 
 namespace {
 
@@ -39,6 +40,7 @@ void register_kernels() {
   register_sketch();
   register_scan();
   register_scatter();
+  register_histogram();
   register_activation();
   register_reduce();
   register_sum_rows();

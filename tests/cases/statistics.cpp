@@ -158,18 +158,19 @@ void statistics_cases(OpCases& cases) {
                    .attributes = {{"minlength", int64_t(7)}},
                    .reference = counted(7, true),
                    .tolerance = 8});
-  cases.push_back({.op = "histc",
-                   .inputs = {Input{{4, 5}}},
-                   .attributes = {{"bins", int64_t(6)}, {"min", -1.5}, {"max", 1.5}},
-                   .reference =
-                       [](const std::vector<Array>& in) {
-                         Array y{{6}, Values(6, 0.0)};
-                         for (double x : in[0].values)
-                           if (x >= -1.5 && x <= 1.5)
-                             ++y.values[size_t(std::min(std::floor((x + 1.5) * 2), 5.0))];
-                         return y;
-                       },
-                   .tolerance = 0});
+  for (const Shape& shape : {Shape{4, 5}, Shape{30, 36}})
+    cases.push_back({.op = "histc",
+                     .inputs = {Input{shape}},
+                     .attributes = {{"bins", int64_t(6)}, {"min", -1.5}, {"max", 1.5}},
+                     .reference =
+                         [](const std::vector<Array>& in) {
+                           Array y{{6}, Values(6, 0.0)};
+                           for (double x : in[0].values)
+                             if (x >= -1.5 && x <= 1.5)
+                               ++y.values[size_t(std::min(std::floor((x + 1.5) * 2), 5.0))];
+                           return y;
+                         },
+                     .tolerance = 0});
 
   const auto ordered = [&](const char* op, const Attributes& attributes, const Shape& shape,
                            const Reference& reference, double tolerance) {
