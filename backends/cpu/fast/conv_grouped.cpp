@@ -22,6 +22,20 @@ constexpr int64_t kMaxTaps = 128;                // elements of a channel's kern
 constexpr int64_t kMaxParts = 64;                // sums of a weight gradient that are added at last
 constexpr int64_t kParallel = int64_t(1) << 16;  // products of vectors that justify a second thread
 
+/// Calls visit(tap, index of the term) for the factors of a sum: for each run of `run` taps all
+/// terms, for each term the taps of the run in the order of their columns.
+template <typename Visit>
+void for_each_factor(const Windows::Phase& phase, const Wiring& wiring, int run,
+                     const Visit& visit) {
+  const size_t each = size_t(run);
+  for (size_t first = 0; first < phase.taps.size(); first += each) {
+    const Windows::Tap* taps = phase.taps.data() + first;
+    const bool is_down = taps[each - 1].offset < taps[0].offset;
+    for (size_t term = 0; term < wiring.terms.size(); ++term)
+      for (size_t i = 0; i < each; ++i) visit(taps[is_down ? each - 1 - i : i], term);
+  }
+}
+
 /// Weights [out, channels per group, kernel] as vectors of channels of the destination.
 struct Weights {
   const float* data;
@@ -42,8 +56,12 @@ struct Weights {
     std::vector<float> result;
     result.reserve(rows.size() * size_t(taps));
     for (const Windows::Phase& phase : windows.phases)
-      for (const Windows::Tap& tap : phase.taps)
-        for (const float* row : rows) result.push_back(row == nullptr ? 0 : row[tap.weight]);
+      for_each_factor(phase, wiring, phase.run, [&](const Windows::Tap& tap, size_t term) {
+        for (size_t lane = 0; lane < size_t(kLane); ++lane) {
+          const float* row = rows[term * size_t(kLane) + lane];
+          result.push_back(row == nullptr ? 0 : row[tap.weight]);
+        }
+      });
     return result;
   }
 };
@@ -54,13 +72,14 @@ struct Entry {
   const int32_t* lanes;
 };
 
-/// Returns the entries of a phase: for each tap the terms of the wiring.
-std::vector<Entry> entries_of(const Windows::Phase& phase, const Wiring& wiring,
+/// Returns the entries of a phase, in the order of for_each_factor().
+std::vector<Entry> entries_of(const Windows::Phase& phase, const Wiring& wiring, int run,
                               int64_t band_floats) {
   std::vector<Entry> entries;
-  for (const Windows::Tap& tap : phase.taps)
-    for (const Wiring::Term& term : wiring.terms)
-      entries.push_back({term.source * band_floats + tap.offset, term.lanes.data()});
+  for_each_factor(phase, wiring, run, [&](const Windows::Tap& tap, size_t term) {
+    entries.push_back(
+        {wiring.terms[term].source * band_floats + tap.offset, wiring.terms[term].lanes.data()});
+  });
   return entries;
 }
 
@@ -111,8 +130,40 @@ void run_row(const std::vector<Entry>& entries, const float* weights, const floa
       });
 }
 
+/// run_row() for entries in runs, and windows that begin at adjacent columns: a vector of the band
+/// is loaded and permuted once for all taps of a run.
+void run_row_by_runs(const std::vector<Entry>& entries, const float* weights, const float* band,
+                     int64_t, B start, bool relu, int64_t count, float* to, int64_t to_step) {
+  constexpr int kRun = Windows::kRun;
+  for_each_group<8, 7, 6, 5, 4, 3, 2, 1>(
+      count, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
+        B sums[kCount];
+        unrolled<kCount>([&](auto q) { sums[q] = start; });
+        const float* factors = weights;
+        for (size_t e = 0; e < entries.size(); e += kRun, factors += kRun * kLane) {
+          B factor[kRun];
+          unrolled<kRun>(
+              [&](auto tap) { factor[tap] = B::load_unaligned(factors + tap() * kLane); });
+          const float* values = band + first * kLane + entries[e].offset;
+          unrolled<kCount + kRun - 1>([&](auto column) {
+            const B value = load<false>(values + column() * kLane, entries[e].lanes);
+            unrolled<kRun>([&](auto tap) {
+              constexpr int kResult = column() - tap();
+              if constexpr (kResult >= 0 && kResult < kCount)
+                sums[kResult] = functions::fused(value, factor[tap], sums[kResult]);
+            });
+          });
+        }
+        unrolled<kCount>([&](auto q) {
+          if (relu) sums[q] = formulas::Relu()(sums[q]);
+          sums[q].store_unaligned(to + (first + q()) * to_step);
+        });
+      });
+}
+
 using RunRow = decltype(&run_row<true, 0>);
-RunRow runner(bool straight, int64_t step) {
+RunRow runner(bool straight, bool by_runs, int64_t step) {
+  if (by_runs) return run_row_by_runs;
   const auto choose = [&]<int64_t kStep>(std::integral_constant<int64_t, kStep>) -> RunRow {
     return straight ? run_row<true, kStep> : run_row<false, kStep>;
   };
@@ -159,7 +210,7 @@ void convolve(const ChannelBlocks& from, const Windows& windows, const Weights& 
     block.wiring = Wiring(b, to.channels(), to_group, from_group);
     block.weights = weights.of_block(windows, block.wiring, b);
     for (const Windows::Phase& phase : windows.phases)
-      block.entries.push_back(entries_of(phase, block.wiring, band_floats));
+      block.entries.push_back(entries_of(phase, block.wiring, phase.run, band_floats));
     if (bias != nullptr)
       std::copy_n(bias + b * kLane, std::min(kLane, to.channels() - b * kLane),
                   block.start.begin());
@@ -181,13 +232,14 @@ void convolve(const ChannelBlocks& from, const Windows& windows, const Weights& 
                 values + int64_t(s) * band_floats);
     float* const direct = to.row(n, b, rows.begin);
     float* const target = direct != nullptr ? direct : buffer;
-    const RunRow run = runner(block.wiring.straight, windows.step());
     for (int64_t i = rows.begin; i < rows.end; ++i) {
       float* row = target + (i - rows.begin) * to.width() * kLane;
       const float* factors = block.weights.data();
       for (size_t p = 0; p < windows.phases.size(); ++p) {
         const Windows::Phase& phase = windows.phases[p];
         const std::vector<Entry>& entries = block.entries[p];
+        const bool straight = block.wiring.straight;
+        const RunRow run = runner(straight, !straight && phase.run > 1, windows.step());
         if (phase.row == i % windows.to_stride.height)
           run(entries, factors, values + windows.place(i, rows), windows.step(),
               B::load_unaligned(block.start.data()), relu, windows.count(phase),
@@ -246,7 +298,7 @@ void weight_gradient(const ChannelBlocks& dz, const ChannelBlocks& x, const Wind
     sources = std::max<int64_t>(sources, int64_t(wirings.back().sources.size()));
   }
   for (const Wiring& wiring : wirings)
-    entries.push_back(entries_of(windows.phases[0], wiring, band_floats));
+    entries.push_back(entries_of(windows.phases[0], wiring, /*run=*/1, band_floats));
   std::vector<double> sums(size_t(parts * starts.back()));
   PerThread workspace(sources * band_floats + windows.band_rows * dz.width() * kLane);
 #pragma omp parallel for if (starts.back() / kLane * units * windows.band_rows * dz.width() > \

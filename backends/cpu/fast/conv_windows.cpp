@@ -55,15 +55,28 @@ void Windows::finish() {
     }
   columns = last_column - first_column + 1;
   row_count = last_row - first_row + 1;
-  for (Phase& phase : phases)
+  for (Phase& phase : phases) {
     for (Tap& tap : phase.taps)
       tap.offset = ((tap.row - first_row) * columns + tap.column - first_column) * kLane;
+    if (is_of_runs(phase)) phase.run = kRun;
+  }
   const int64_t fit = (kBandFloats / (columns * kLane) - row_count) / from_stride.height + 1;
   const int64_t steps = (size.height + to_stride.height - 1) / to_stride.height;
   const int64_t in_band = std::clamp<int64_t>(fit, 1, steps);
   band_rows = in_band * to_stride.height;
   band_reads = (in_band - 1) * from_stride.height + row_count;
   bands = (steps + in_band - 1) / in_band;
+}
+
+bool Windows::is_of_runs(const Phase& phase) const {
+  if (from_stride.width != 1 || phase.taps.size() % kRun != 0) return false;
+  const auto of = [&](int64_t step) {
+    for (size_t i = 0; i < phase.taps.size(); ++i)
+      if (phase.taps[i].offset != phase.taps[i / kRun * kRun].offset + int64_t(i % kRun) * step)
+        return false;
+    return true;
+  };
+  return of(kLane) || of(-kLane);
 }
 
 Windows::Rows Windows::rows_of(int64_t band) const {

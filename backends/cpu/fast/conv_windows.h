@@ -24,7 +24,9 @@ struct Windows {
   struct Phase {
     int64_t row, column;  // of the first result
     std::vector<Tap> taps;
+    int run = 1;  // kRun if the taps are runs of kRun that read adjacent columns, up or down
   };
+  static constexpr int kRun = 3;
   /// A band: its rows of the result, and the rows of the source that it reads.
   struct Rows {
     int64_t begin, end, first_read, read;
@@ -60,6 +62,7 @@ struct Windows {
   Windows(const Shape& to, Size2d to_stride, Size2d from_stride)
       : size(to[2], to[3]), to_stride(to_stride), from_stride(from_stride) {}
   void finish();
+  bool is_of_runs(const Phase& phase) const;
 };
 
 /// The channels that a block of the destination reads: each lane those of its group.
