@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
 #include <tapegrad/core/dispatch_log.h>
 #include <tapegrad/core/error.h>
 #include <tapegrad/core/generator.h>
+#include <tapegrad/core/recording.h>
 
 #include "tools/commands.h"
 #include "tools/run_case.h"
@@ -71,7 +73,11 @@ ExitStatus bench_cases(const OpOptions& options) {
       const auto seeds = seed_maker.make_seeds(c.seeds), seeds2 = seed_maker.make_seeds(c.seeds2);
       const int order = order_of(c, options.order, 0);
       manual_seed(c.rng_seed);
-      const auto body = [&] { differentiate(c, inputs, seeds, seeds2, order); };
+      const auto body = [&] {
+        std::optional<NoGrad> off;  // a forward pass alone is not recorded
+        if (order == 0) off.emplace();
+        differentiate(c, inputs, seeds, seeds2, order);
+      };
       {
         const DispatchLog log;
         body();
