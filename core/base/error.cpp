@@ -30,22 +30,17 @@ void ErrorText::add_streamed(void (*write)(std::ostream&, const void*), const vo
 
 bool is_of_user(Where where) {
   constexpr std::string_view kPrefix = TAPEGRAD_SOURCE_PREFIX;
-  return where.line() != 0 && std::strncmp(where.file_name(), kPrefix.data(), kPrefix.size()) != 0;
-}
-
-/// Returns whether an error shows the line: a line of the user's program that is neither in a
-/// public header of the library nor in a header of the standard library, through which a
-/// std::function calls a module.
-static bool is_shown(Where where) {
   const auto is_in = [&](const char* part) {
     return std::strstr(where.file_name(), part) != nullptr;
   };
-  return is_of_user(where) && !is_in("/include/tapegrad/") && !is_in("/include/c++/");
+  return where.line() != 0 &&
+         std::strncmp(where.file_name(), kPrefix.data(), kPrefix.size()) != 0 &&
+         !is_in("/include/tapegrad/") && !is_in("/include/c++/");
 }
 
 void locate(Error& error, Where where) {
-  if (!is_shown(where) && context.module_line != nullptr) where = *context.module_line;
-  if (is_shown(where))
+  if (!is_of_user(where) && context.module_line != nullptr) where = *context.module_line;
+  if (is_of_user(where))
     error.locate("at " + std::string(where.file_name()) + ':' + std::to_string(where.line()) +
                  in_scope(current_scope()));
   else if (current_scope() != nullptr)

@@ -32,8 +32,10 @@ class Where {
 #endif
 
 namespace detail {
-/// Returns whether a line belongs to the user's program. Sources of the library are compiled with
-/// names that begin with "tapegrad:" (-fmacro-prefix-map).
+/// Returns whether a line belongs to the user's program: neither to a public header of the library,
+/// nor to a header of the standard library, which calls a module through std::function and makes an
+/// object in std::make_unique. Sources of the library are compiled with names that begin with
+/// "tapegrad:" (-fmacro-prefix-map).
 bool is_of_user(Where where);
 }  // namespace detail
 
