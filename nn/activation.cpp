@@ -1,18 +1,24 @@
 #include "nn/activation.h"
 
 #include "core/base/internal/classic_text.h"
-#include "nn/weighted.h"
+#include "core/tape/internal/call_line.h"
+#include "nn/option_checks.h"
 #include "ops/activation_composed.h"
 #include "ops/create.h"
 
 namespace tapegrad::nn {
 
-PReLU::PReLU(int64_t num_parameters, double init) {
-  require_option("PReLU", ".num_parameters", num_parameters);
+PReLU::PReLU(int64_t num_parameters, double init, Where where) {
+  require_option("PReLU", ".num_parameters", num_parameters, where);
   weight = full({num_parameters}, init, {.dtype = default_dtype(), .requires_grad = true});
 }
 
-RReLU::RReLU(double lower, double upper, bool) : lower_(lower), upper_(upper) { note_mode(); }
+RReLU::RReLU(double lower, double upper, bool, Where where) : lower_(lower), upper_(upper) {
+  const ErrorLine line(where);
+  note_mode();
+  if (!(lower <= upper))
+    fail<ArgumentError>(kName, ": lower is ", lower, ", not at most upper, ", upper);
+}
 Variable RReLU::forward(const Variable& x, Where where) const {
   return rrelu(x, lower_, upper_, is_training(), default_generator(), where);
 }
@@ -48,16 +54,29 @@ LeakyReLU::LeakyReLU(double negative_slope, bool) : Function(negative_slope) {}
 LeakyReLU::LeakyReLU(LeakyReLUOptions options) : LeakyReLU(options.negative_slope) {}
 ELU::ELU(double alpha, bool) : Function(alpha) {}
 ELU::ELU(ELUOptions options) : ELU(options.alpha) {}
-CELU::CELU(double alpha) : Function(alpha) {}
-CELU::CELU(ELUOptions options) : CELU(options.alpha) {}
+CELU::CELU(double alpha, Where where) : Function(alpha) {
+  const ErrorLine line(where);
+  if (alpha == 0 || !(alpha == alpha)) fail<ArgumentError>("CELU: alpha must not be ", alpha);
+}
+CELU::CELU(ELUOptions options) : CELU(options.alpha, options.by_name.where) {}
 GELU::GELU(Choice<Gelu> approximate) : Function(approximate) {}
 GELU::GELU(GeluOptions options) : GELU(options.approximate) {}
-Softplus::Softplus(double beta, double threshold) : Function(beta, threshold) {}
-Softplus::Softplus(SoftplusOptions options) : Softplus(options.beta, options.threshold) {}
-Hardtanh::Hardtanh(double min_val, double max_val) : Function(min_val, max_val) {}
-Hardtanh::Hardtanh(HardtanhOptions options) : Hardtanh(options.min_val, options.max_val) {}
-Softshrink::Softshrink(double lambd) : Function(lambd) {}
-Softshrink::Softshrink(ShrinkOptions options) : Softshrink(options.lambd) {}
+Softplus::Softplus(double beta, double threshold, Where where) : Function(beta, threshold) {
+  require_positive(kind(), "beta", beta, where);
+}
+Softplus::Softplus(SoftplusOptions options)
+    : Softplus(options.beta, options.threshold, options.by_name.where) {}
+Hardtanh::Hardtanh(double min_val, double max_val, Where where) : Function(min_val, max_val) {
+  const ErrorLine line(where);
+  if (!(min_val < max_val))
+    fail<ArgumentError>("Hardtanh: min_val is ", min_val, ", not below max_val, ", max_val);
+}
+Hardtanh::Hardtanh(HardtanhOptions options)
+    : Hardtanh(options.min_val, options.max_val, options.by_name.where) {}
+Softshrink::Softshrink(double lambd, Where where) : Function(lambd) {
+  require_size(kind(), "lambd", lambd, where);
+}
+Softshrink::Softshrink(ShrinkOptions options) : Softshrink(options.lambd, options.by_name.where) {}
 Hardshrink::Hardshrink(double lambd) : Function(lambd) {}
 Hardshrink::Hardshrink(ShrinkOptions options) : Hardshrink(options.lambd) {}
 Threshold::Threshold(double threshold, double value) : Function(threshold, value) {}

@@ -63,7 +63,7 @@ struct ELU final : Function<ELU, static_cast<OfNumber>(elu), double> {
   explicit ELU(ELUOptions options);
 };
 struct CELU final : Function<CELU, static_cast<OfConstAndNumber>(celu), double> {
-  explicit CELU(double alpha = 1.0);
+  explicit CELU(double alpha = 1.0, Where where = Where::current());
   explicit CELU(ELUOptions options);
 };
 struct GELU final
@@ -73,15 +73,15 @@ struct GELU final
   Gelu approximate() const { return kept_.first; }
 };
 struct Softplus final : Function<Softplus, static_cast<OfTwoNumbers>(softplus), double, double> {
-  explicit Softplus(double beta = 1.0, double threshold = 20.0);
+  explicit Softplus(double beta = 1.0, double threshold = 20.0, Where where = Where::current());
   explicit Softplus(SoftplusOptions options);
 };
 struct Hardtanh final : Function<Hardtanh, static_cast<OfTwoNumbers>(hardtanh), double, double> {
-  explicit Hardtanh(double min_val = -1.0, double max_val = 1.0);
+  explicit Hardtanh(double min_val = -1.0, double max_val = 1.0, Where where = Where::current());
   explicit Hardtanh(HardtanhOptions options);
 };
 struct Softshrink final : Function<Softshrink, static_cast<OfConstAndNumber>(softshrink), double> {
-  explicit Softshrink(double lambd = 0.5);
+  explicit Softshrink(double lambd = 0.5, Where where = Where::current());
   explicit Softshrink(ShrinkOptions options);
 };
 struct Hardshrink final : Function<Hardshrink, static_cast<OfConstAndNumber>(hardshrink), double> {
@@ -113,7 +113,7 @@ struct Softmin final : Function<Softmin, static_cast<OfDim>(softmin), int> {
 /// channel.
 struct PReLU final : Model<PReLU> {
   Parameter weight;  // [num_parameters]
-  explicit PReLU(int64_t num_parameters = 1, double init = 0.25);
+  explicit PReLU(int64_t num_parameters = 1, double init = 0.25, Where where = Where::current());
   void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return prelu(x, weight, where);
@@ -124,7 +124,8 @@ struct PReLU final : Model<PReLU> {
 class RReLU final : public Model<RReLU> {
  public:
   static constexpr std::string_view kName = "RReLU";
-  explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3, bool inplace = false);
+  explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3, bool inplace = false,
+                 Where where = Where::current());
   void members(Members&) override {}
   Variable forward(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;

@@ -3,14 +3,16 @@
 #include <cmath>
 
 #include "core/base/internal/classic_text.h"
+#include "core/tape/internal/call_line.h"
 #include "nn/weighted.h"
 #include "ops/create.h"
 #include "ops/products.h"
 
 namespace tapegrad::nn {
 
-Bilinear::Bilinear(int64_t in1_features, int64_t in2_features, int64_t out_features,
-                   bool has_bias) {
+Bilinear::Bilinear(int64_t in1_features, int64_t in2_features, int64_t out_features, bool has_bias,
+                   Where where) {
+  const ErrorLine line(where);
   require_option(kName, "in1_features", in1_features);
   require_option(kName, "in2_features", in2_features);
   require_option(kName, "out_features", out_features);

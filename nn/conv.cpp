@@ -22,11 +22,21 @@ std::string shown(const std::vector<int64_t>& sizes) {
   return text.str();
 }
 
+/// Returns the padding on each side; empty if the padding has a name.
+template <typename Size>
+std::vector<int64_t> amounts_of(const Size& padding) {
+  if constexpr (requires { padding.name; })
+    return padding.name ? std::vector<int64_t>() : numbers(padding.size);
+  else
+    return numbers(padding);
+}
+
 template <typename Options>
 void check(std::string_view layer, const Options& o) {
   const ErrorLine line(o.by_name.where);
   require_option(layer, ".out_channels", o.out_channels);
-  for (const int64_t size : numbers(o.kernel_size)) require_option(layer, ".kernel_size", size);
+  require_windows(layer, {numbers(o.kernel_size), numbers(o.stride), amounts_of(o.padding),
+                          numbers(o.dilation)});
   require_option(layer, ".groups", o.groups);
   if (o.out_channels % o.groups != 0)
     fail<ArgumentError>(layer, ": ", o.groups, " groups do not divide ", o.out_channels,
@@ -210,6 +220,8 @@ template <typename Self, typename Size>
 ConvTranspose<Self, Size>::ConvTranspose(ConvTransposeOptions<Size> options)
     : ConvTranspose::Model(options.bias), options_(options) {
   check(Self::kName, options);
+  for (const int64_t amount : numbers(options.output_padding))
+    require_from(Self::kName, ".output_padding", amount, 0, options.by_name.where);
   if (options.in_channels != 0) allocate(options.in_channels);
 }
 
@@ -246,11 +258,12 @@ template class ConvTranspose<ConvTranspose1d, int64_t>;
 template class ConvTranspose<ConvTranspose2d, Size2d>;
 template class ConvTranspose<ConvTranspose3d, Size3d>;
 
-std::string pool_options(const std::vector<int64_t>& kernel_size,
-                         const std::vector<int64_t>& stride, const std::vector<int64_t>& padding) {
+std::string pool_options(const WindowOptions& windows) {
+  const auto& [kernel_size, stride, padding, dilation] = windows;
   std::string text = "kernel_size=" + shown(kernel_size);
   if (stride != kernel_size) text += ", stride=" + shown(stride);
   if (padding != std::vector<int64_t>(padding.size())) text += ", padding=" + shown(padding);
+  if (dilation != std::vector<int64_t>(dilation.size(), 1)) text += ", dilation=" + shown(dilation);
   return text;
 }
 std::string output_size_option(const std::vector<int64_t>& output_size) {

@@ -225,9 +225,19 @@ inline std::vector<int64_t> numbers(int64_t size) { return {size}; }
 inline std::vector<int64_t> numbers(Size2d size) { return {size.height, size.width}; }
 inline std::vector<int64_t> numbers(Size3d size) { return {size.depth, size.height, size.width}; }
 /// Formats "kernel_size=3, stride=2, padding=1" without options that have their default.
-std::string pool_options(const std::vector<int64_t>& kernel_size,
-                         const std::vector<int64_t>& stride, const std::vector<int64_t>& padding);
+std::string pool_options(const WindowOptions& windows);
 std::string output_size_option(const std::vector<int64_t>& output_size);
+
+namespace detail {
+/// Returns the windows of the options of a pooling layer.
+template <typename Options>
+WindowOptions windows_of(const Options& o) {
+  WindowOptions windows{numbers(o.kernel_size), numbers(o.stride.value_or(o.kernel_size)), {}, {}};
+  if constexpr (requires { o.padding; }) windows.padding = numbers(o.padding);
+  if constexpr (requires { o.dilation; }) windows.dilation = numbers(o.dilation);
+  return windows;
+}
+}  // namespace detail
 
 /// Base of pooling layers; the options are those of the function in ops/pool.h.
 template <typename Self, typename Options>
@@ -235,23 +245,21 @@ class Pool : public Stateless<Self> {
  public:
   using Size = decltype(Options::kernel_size);
   using Function = Variable(const Variable&, Options, Where);
-  explicit Pool(Options options) : options_(options) {}
-  explicit Pool(Size kernel_size) : options_{.kernel_size = kernel_size} {}
-  /// Takes the size of a window, and options by name: MaxPool2d(3, {.stride = 2}).
-  Pool(Size kernel_size, Options options) : options_(options) {
-    options_.kernel_size = kernel_size;
+  explicit Pool(Options options) : options_(options) {
+    require_pool_windows(this->kind(), detail::windows_of(options), options.by_name.where);
   }
-  explicit Pool(Size kernel_size, Size stride, Size padding = 0)
-      : options_{.kernel_size = kernel_size, .stride = stride, .padding = padding} {}
+  explicit Pool(Size kernel_size, OptionalSize<Size> stride = {}, Size padding = 0,
+                Where where = Where::current())
+      : Pool(Options{
+            .by_name = {where}, .kernel_size = kernel_size, .stride = stride, .padding = padding}) {
+  }
+  /// Takes the size of a window, and options by name: MaxPool2d(3, {.stride = 2}).
+  Pool(Size kernel_size, Options options) : Pool((options.kernel_size = kernel_size, options)) {}
 
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return Self::pool(x, options_, where);
   }
-  std::string options() const override {
-    return pool_options(numbers(options_.kernel_size),
-                        numbers(options_.stride.value_or(options_.kernel_size)),
-                        numbers(options_.padding));
-  }
+  std::string options() const override { return pool_options(detail::windows_of(options_)); }
 
  protected:
   Options options_;
@@ -311,14 +319,19 @@ template <typename Self, typename Size>
 class LPPool : public Stateless<Self> {
  public:
   using Function = Variable(const Variable&, LpPoolOptions<Size>, Where);
-  explicit LPPool(LpPoolOptions<Size> options) : options_(options) {}
+  explicit LPPool(LpPoolOptions<Size> options) : options_(options) {
+    require_positive(this->kind(), ".norm_type", options.norm_type, options.by_name.where);
+    require_windows(this->kind(), detail::windows_of(options), options.by_name.where);
+  }
   template <typename P>
   requires std::is_arithmetic_v<P> LPPool(P norm_type, Size kernel_size,
-                                          std::optional<Size> stride = {}, bool ceil_mode = false)
-      : options_{.norm_type = double(norm_type),
-                 .kernel_size = kernel_size,
-                 .stride = stride,
-                 .ceil_mode = ceil_mode} {}
+                                          std::optional<Size> stride = {}, bool ceil_mode = false,
+                                          Where where = Where::current())
+      : LPPool(LpPoolOptions<Size>{.by_name = {where},
+                                   .norm_type = double(norm_type),
+                                   .kernel_size = kernel_size,
+                                   .stride = stride,
+                                   .ceil_mode = ceil_mode}) {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return Self::pool(x, options_, where);
   }
@@ -346,9 +359,14 @@ template <typename Self, typename Size>
 class MaxUnpool : public Stateless<Self> {
  public:
   using Function = Variable(const Variable&, const Variable&, MaxUnpoolOptions<Size>, Where);
-  explicit MaxUnpool(MaxUnpoolOptions<Size> options) : options_(options) {}
-  explicit MaxUnpool(Size kernel_size, std::optional<Size> stride = {}, Size padding = 0)
-      : options_{.kernel_size = kernel_size, .stride = stride, .padding = padding} {}
+  explicit MaxUnpool(MaxUnpoolOptions<Size> options) : options_(options) {
+    require_windows(this->kind(), detail::windows_of(options), options.by_name.where);
+  }
+  explicit MaxUnpool(Size kernel_size, std::optional<Size> stride = {}, Size padding = 0,
+                     Where where = Where::current())
+      : MaxUnpool(MaxUnpoolOptions<Size>{
+            .by_name = {where}, .kernel_size = kernel_size, .stride = stride, .padding = padding}) {
+  }
   Variable forward(const Variable& x, const Variable& indices) const {
     return Self::unpool(x, indices, options_, ModuleCall::line());
   }
@@ -374,7 +392,11 @@ struct MaxUnpool3d final : MaxUnpool<MaxUnpool3d, Size3d> {
 template <typename Self, typename Size>
 class AdaptivePool : public Stateless<Self> {
  public:
-  explicit AdaptivePool(Size output_size) : output_size_(output_size) {}
+  explicit AdaptivePool(Size output_size, Where where = Where::current())
+      : output_size_(output_size) {
+    for (const int64_t size : numbers(output_size))
+      require_from(this->kind(), "output_size", size, -1, where);  // -1 keeps the size
+  }
 
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return Self::pool(x, output_size_, where);

@@ -3,7 +3,6 @@
 #include "core/base/internal/classic_text.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
-#include "nn/weighted.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/index.h"
@@ -13,6 +12,12 @@
 
 namespace tapegrad::nn {
 
+static void check_padding(int64_t padding_idx, int64_t rows) {
+  if (padding_idx < -1 || padding_idx >= rows)
+    fail<IndexError>("Embedding: padding_idx ", padding_idx, " is neither one of ", rows,
+                     " rows nor -1, for none");
+}
+
 Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx,
                      Where where)
     : Embedding(EmbeddingSettings{{where}, num_embeddings, embedding_dim, padding_idx}) {}
@@ -20,9 +25,7 @@ Embedding Embedding::from_pretrained(const Variable& rows, bool freeze, int64_t 
   if (rows.rank() != 2)
     fail<ShapeError>("Embedding: from_pretrained: a matrix of rows wanted, not ", rows.shape());
   Embedding table(EmbeddingSettings{{}, 1, rows.size(1), -1});
-  if (padding_idx >= rows.size(0))
-    fail<IndexError>("Embedding: padding_idx ", padding_idx, " is not one of ", rows.size(0),
-                     " rows");
+  check_padding(padding_idx, rows.size(0));
   table.padding_idx_ = padding_idx;
   table.weight = Parameter(rows, !freeze);
   return table;
@@ -35,9 +38,9 @@ Embedding::Embedding(EmbeddingSettings options)
   const ErrorLine line(options.by_name.where);
   require_option(kName, ".num_embeddings", options.num_embeddings);
   require_option(kName, ".embedding_dim", options.embedding_dim);
-  if (padding_idx_ >= options.num_embeddings)
-    fail<IndexError>("Embedding: padding_idx ", padding_idx_, " is not one of ",
-                     options.num_embeddings, " rows");
+  if (max_norm_) require_size(kName, ".max_norm", *max_norm_);
+  require_positive(kName, ".norm_type", norm_type_);
+  check_padding(padding_idx_, options.num_embeddings);
   const Variable rows = randn({options.num_embeddings, options.embedding_dim});
   if (padding_idx_ >= 0) {
     Variable row = select(rows, 0, padding_idx_);
@@ -100,9 +103,8 @@ Variable EmbeddingBag::forward(const Variable& ids, const Variable& offsets,
 Dropout::Dropout(DropoutOptions options)
     : Dropout(options.p, options.inplace, options.by_name.where) {}
 Dropout::Dropout(double p, bool, Where where) : p_(p) {
-  const ErrorLine line(where);
+  require_share(kName, "p", p, where);
   note_mode();
-  if (!(p >= 0 && p <= 1)) fail<ArgumentError>("Dropout: p is a probability, not ", p);
 }
 
 std::string Dropout::options() const {

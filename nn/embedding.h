@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "nn/module.h"
+#include "nn/option_checks.h"
 #include "nn/refused_nullptr.h"
 #include "ops/attention.h"
 #include "ops/noise.h"
@@ -132,8 +133,11 @@ class Dropout final : public Stateless<Dropout> {
 template <typename Self, auto function>
 class Noise : public Stateless<Self> {
  public:
-  explicit Noise(double p = 0.5) : p_(p) { this->note_mode(); }
-  explicit Noise(DropoutOptions options) : Noise(options.p) {}
+  explicit Noise(double p = 0.5, Where where = Where::current()) : p_(p) {
+    require_share(this->kind(), "p", p, where);
+    this->note_mode();
+  }
+  explicit Noise(DropoutOptions options) : Noise(options.p, options.by_name.where) {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return function(x, p_, this->is_training(), default_generator(), where);
   }

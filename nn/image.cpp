@@ -1,7 +1,29 @@
 #include "nn/image.h"
 
+#include <algorithm>
+
+#include "core/tape/internal/call_line.h"
+#include "nn/conv.h"
+
 namespace tapegrad::nn {
 namespace {
+
+/// Returns the options of a layer that resizes. Throws ArgumentError unless they give a size or a
+/// factor.
+const InterpolateOptions& checked(std::string_view layer, const InterpolateOptions& options) {
+  const ErrorLine line(options.by_name.where);
+  if (options.size.empty() == options.scale_factor.empty())
+    fail<ArgumentError>(layer, ": give one of the options .size and .scale_factor");
+  for (const int64_t size : options.size) require_from(layer, ".size", size, 1);
+  for (const double factor : options.scale_factor) require_positive(layer, ".scale_factor", factor);
+  return options;
+}
+
+void check_windows(std::string_view layer, const UnfoldOptions& o) {
+  require_windows(
+      layer, {numbers(o.kernel_size), numbers(o.stride), numbers(o.padding), numbers(o.dilation)},
+      o.by_name.where);
+}
 
 InterpolateOptions with_mode(InterpolateOptions options, SampleMode mode) {
   options.mode = mode;
@@ -21,16 +43,26 @@ std::vector<int64_t> Padding::of_dims(int dims) const {
   return amounts;
 }
 
-Upsample::Upsample(InterpolateOptions options) : Function(std::move(options)) {}
+Upsample::Upsample(InterpolateOptions options) : Function(checked("Upsample", options)) {}
 UpsamplingNearest2d::UpsamplingNearest2d(InterpolateOptions options)
-    : Function(with_mode(std::move(options), SampleMode::kNearest)) {}
+    : Function(with_mode(checked("UpsamplingNearest2d", options), SampleMode::kNearest)) {}
 UpsamplingBilinear2d::UpsamplingBilinear2d(InterpolateOptions options)
-    : Function(with_mode(std::move(options), SampleMode::kLinear)) {}
-PixelShuffle::PixelShuffle(int64_t upscale_factor) : Function(upscale_factor) {}
-PixelUnshuffle::PixelUnshuffle(int64_t downscale_factor) : Function(downscale_factor) {}
-ChannelShuffle::ChannelShuffle(int64_t groups) : Function(groups) {}
-Unfold::Unfold(UnfoldOptions options) : with(options) {}
-Fold::Fold(Size2d output_size, UnfoldOptions options) : Function(output_size, options) {}
+    : Function(with_mode(checked("UpsamplingBilinear2d", options), SampleMode::kLinear)) {}
+PixelShuffle::PixelShuffle(int64_t upscale_factor, Where where) : Function(upscale_factor) {
+  require_from(kind(), "upscale_factor", upscale_factor, 1, where);
+}
+PixelUnshuffle::PixelUnshuffle(int64_t downscale_factor, Where where) : Function(downscale_factor) {
+  require_from(kind(), "downscale_factor", downscale_factor, 1, where);
+}
+ChannelShuffle::ChannelShuffle(int64_t groups, Where where) : Function(groups) {
+  require_from(kind(), "groups", groups, 1, where);
+}
+Unfold::Unfold(UnfoldOptions options) : with(options) { check_windows(kind(), options); }
+Fold::Fold(Size2d output_size, UnfoldOptions options) : Function(output_size, options) {
+  const ErrorLine line(options.by_name.where);
+  require_from(kind(), "output_size", std::min(output_size.height, output_size.width), 1);
+  check_windows(kind(), options);
+}
 ConstantPad1d::ConstantPad1d(Padding padding, double value) : Pad(std::move(padding), value) {}
 ConstantPad2d::ConstantPad2d(Padding padding, double value) : Pad(std::move(padding), value) {}
 ConstantPad3d::ConstantPad3d(Padding padding, double value) : Pad(std::move(padding), value) {}
@@ -46,7 +78,9 @@ CircularPad3d::CircularPad3d(Padding padding) : Pad(std::move(padding)) {}
 ReplicationPad1d::ReplicationPad1d(Padding padding) : Pad(std::move(padding)) {}
 ReplicationPad2d::ReplicationPad2d(Padding padding) : Pad(std::move(padding)) {}
 ReplicationPad3d::ReplicationPad3d(Padding padding) : Pad(std::move(padding)) {}
-CosineSimilarity::CosineSimilarity(int dim, double eps) : Function2(dim, eps) {}
+CosineSimilarity::CosineSimilarity(int dim, double eps, Where where) : Function2(dim, eps) {
+  require_size(kind(), "eps", eps, where);
+}
 PairwiseDistance::PairwiseDistance(double p, double eps, bool keepdim)
     : Function2(p, eps, keepdim) {}
 

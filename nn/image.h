@@ -38,23 +38,24 @@ struct UpsamplingBilinear2d final
 };
 
 struct PixelShuffle final : Function<PixelShuffle, pixel_shuffle, int64_t> {
-  explicit PixelShuffle(int64_t upscale_factor);
+  explicit PixelShuffle(int64_t upscale_factor, Where where = Where::current());
 };
 struct PixelUnshuffle final : Function<PixelUnshuffle, pixel_unshuffle, int64_t> {
-  explicit PixelUnshuffle(int64_t downscale_factor);
+  explicit PixelUnshuffle(int64_t downscale_factor, Where where = Where::current());
 };
 struct ChannelShuffle final : Function<ChannelShuffle, channel_shuffle, int64_t> {
-  explicit ChannelShuffle(int64_t groups);
+  explicit ChannelShuffle(int64_t groups, Where where = Where::current());
 };
 
 /// Extracts patches as columns (im2col). Fold is the adjoint.
 struct Unfold final : Stateless<Unfold> {
   UnfoldOptions with;
   explicit Unfold(UnfoldOptions options);
-  explicit Unfold(Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0, Size2d stride = 1)
-      : Unfold(UnfoldOptions{{}, kernel_size, dilation, padding, stride}) {}
+  explicit Unfold(Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0, Size2d stride = 1,
+                  Where where = Where::current())
+      : Unfold(UnfoldOptions{{where}, kernel_size, dilation, padding, stride}) {}
   Unfold(Size2d kernel_size, UnfoldOptions options)
-      : Unfold(UnfoldOptions{{}, kernel_size, options.dilation, options.padding, options.stride}) {}
+      : Unfold((options.kernel_size = kernel_size, options)) {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return unfold(x, with, where);
   }
@@ -63,11 +64,10 @@ using FoldOp = Variable (*)(const Variable&, Size2d, UnfoldOptions, Where);
 struct Fold final : Function<Fold, static_cast<FoldOp>(fold), Size2d, UnfoldOptions> {
   Fold(Size2d output_size, UnfoldOptions options);
   Fold(Size2d output_size, Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0,
-       Size2d stride = 1)
-      : Fold(output_size, UnfoldOptions{{}, kernel_size, dilation, padding, stride}) {}
+       Size2d stride = 1, Where where = Where::current())
+      : Fold(output_size, UnfoldOptions{{where}, kernel_size, dilation, padding, stride}) {}
   Fold(Size2d output_size, Size2d kernel_size, UnfoldOptions options)
-      : Fold(output_size,
-             UnfoldOptions{{}, kernel_size, options.dilation, options.padding, options.stride}) {}
+      : Fold(output_size, (options.kernel_size = kernel_size, options)) {}
 };
 
 /// Amount of padding on each side: one number for all sides, or pairs (before, after) starting with
@@ -146,9 +146,9 @@ using SimilarityOp = Variable (*)(const Variable&, const Variable&, int, double,
 using DistanceOp = Variable (*)(const Variable&, const Variable&, double, double, bool, Where);
 struct CosineSimilarity final
     : Function2<CosineSimilarity, static_cast<SimilarityOp>(cosine_similarity), int, double> {
-  explicit CosineSimilarity(int dim = 1, double eps = 1e-8);
+  explicit CosineSimilarity(int dim = 1, double eps = 1e-8, Where where = Where::current());
   explicit CosineSimilarity(CosineSimilarityOptions options)
-      : CosineSimilarity(options.dim, options.eps) {}
+      : CosineSimilarity(options.dim, options.eps, options.by_name.where) {}
 };
 struct PairwiseDistance final
     : Function2<PairwiseDistance, static_cast<DistanceOp>(pairwise_distance), double, double,

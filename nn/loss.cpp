@@ -1,5 +1,6 @@
 #include "nn/loss.h"
 
+#include "nn/option_checks.h"
 #include "ops/binary.h"
 
 namespace tapegrad::nn {
@@ -8,11 +9,18 @@ MSELoss::MSELoss(Reduction reduction) : reduction(reduction) {}
 MSELoss::MSELoss(LossOptions options) : reduction(options.reduction) {}
 L1Loss::L1Loss(Reduction reduction) : reduction(reduction) {}
 L1Loss::L1Loss(LossOptions options) : reduction(options.reduction) {}
-SmoothL1Loss::SmoothL1Loss(SmoothL1Options options) : with(options) {}
-HuberLoss::HuberLoss(HuberOptions options) : with(options) {}
-CrossEntropyLoss::CrossEntropyLoss(CrossEntropyOptions options) : with(std::move(options)) {}
-CrossEntropyLoss::CrossEntropyLoss(const Variable& weight, CrossEntropyOptions options)
-    : CrossEntropyLoss(std::move(options)) {
+SmoothL1Loss::SmoothL1Loss(SmoothL1Options options, Where where) : with(options) {
+  require_size(kind(), ".beta", options.beta, where);
+}
+HuberLoss::HuberLoss(HuberOptions options, Where where) : with(options) {
+  require_positive(kind(), ".delta", options.delta, where);
+}
+CrossEntropyLoss::CrossEntropyLoss(CrossEntropyOptions options, Where where)
+    : with(std::move(options)) {
+  require_share(kind(), ".label_smoothing", with.label_smoothing, where);
+}
+CrossEntropyLoss::CrossEntropyLoss(const Variable& weight, CrossEntropyOptions options, Where where)
+    : CrossEntropyLoss(std::move(options), where) {
   with.weight = weight;
 }
 NLLLoss::NLLLoss(NllLossOptions options) : with(std::move(options)) {}

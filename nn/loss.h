@@ -25,18 +25,20 @@ using tapegrad::HuberOptions;
 using tapegrad::SmoothL1Options;
 struct SmoothL1Loss final : Stateless<SmoothL1Loss> {
   SmoothL1Options with;
-  explicit SmoothL1Loss(SmoothL1Options options = {});
+  explicit SmoothL1Loss(SmoothL1Options options = {}, Where where = Where::current());
   template <std::floating_point T>
-  explicit SmoothL1Loss(T beta) : SmoothL1Loss(SmoothL1Options{.beta = double(beta)}) {}
+  explicit SmoothL1Loss(T beta, Where where = Where::current())
+      : SmoothL1Loss(SmoothL1Options{.beta = double(beta)}, where) {}
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct HuberLoss final : Stateless<HuberLoss> {
   HuberOptions with;
-  explicit HuberLoss(HuberOptions options = {});
+  explicit HuberLoss(HuberOptions options = {}, Where where = Where::current());
   template <std::floating_point T>
-  explicit HuberLoss(T delta) : HuberLoss(HuberOptions{.delta = double(delta)}) {}
-  explicit HuberLoss(Reduction reduction, double delta = 1.0)
-      : HuberLoss(HuberOptions{reduction, delta}) {}
+  explicit HuberLoss(T delta, Where where = Where::current())
+      : HuberLoss(HuberOptions{.delta = double(delta)}, where) {}
+  explicit HuberLoss(Reduction reduction, double delta = 1.0, Where where = Where::current())
+      : HuberLoss(HuberOptions{reduction, delta}, where) {}
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 
@@ -44,10 +46,11 @@ struct HuberLoss final : Stateless<HuberLoss> {
 
 struct CrossEntropyLoss final : Stateless<CrossEntropyLoss> {
   CrossEntropyOptions with;
-  explicit CrossEntropyLoss(CrossEntropyOptions options = {});
+  explicit CrossEntropyLoss(CrossEntropyOptions options = {}, Where where = Where::current());
   /// Takes the weights of the classes, and options by name: CrossEntropyLoss(weight,
   /// {.label_smoothing = 0.1}).
-  explicit CrossEntropyLoss(const Variable& weight, CrossEntropyOptions options = {});
+  explicit CrossEntropyLoss(const Variable& weight, CrossEntropyOptions options = {},
+                            Where where = Where::current());
   void members(Members& m) override { m.buffer("weight", with.weight); }
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };

@@ -1,15 +1,31 @@
 #include "nn/margin_loss.h"
 
+#include "core/tape/internal/call_line.h"
+#include "nn/option_checks.h"
+
 namespace tapegrad::nn {
 
 SoftMarginLoss::SoftMarginLoss(Reduction reduction) : Function2(reduction) {}
 PoissonNLLLoss::PoissonNLLLoss(PoissonNllOptions options) : Function2(options) {}
-GaussianNLLLoss::GaussianNLLLoss(GaussianNllOptions options) : Function3(options) {}
-MultiMarginLoss::MultiMarginLoss(MultiMarginOptions options) : Function2(std::move(options)) {}
-CTCLoss::CTCLoss(CtcLossOptions options) : with(options) {}
-TripletMarginLoss::TripletMarginLoss(TripletMarginOptions options) : Function3(options) {}
-TripletMarginLoss::TripletMarginLoss(double margin, double p)
-    : TripletMarginLoss(TripletMarginOptions{.margin = margin, .p = p}) {}
+GaussianNLLLoss::GaussianNLLLoss(GaussianNllOptions options, Where where) : Function3(options) {
+  require_positive(kind(), ".eps", options.eps, where);
+}
+MultiMarginLoss::MultiMarginLoss(MultiMarginOptions options, Where where)
+    : Function2(std::move(options)) {
+  const ErrorLine line(where);
+  const auto p = kept_.first.p;
+  if (p != 1 && p != 2) fail<ArgumentError>(kind(), ": .p is ", p, ", not 1 or 2");
+}
+CTCLoss::CTCLoss(CtcLossOptions options, Where where) : with(options) {
+  require_from(kind(), ".blank", options.blank, 0, where);
+}
+TripletMarginLoss::TripletMarginLoss(TripletMarginOptions options, Where where)
+    : Function3(options) {
+  require_positive(kind(), ".margin", options.margin, where);
+  require_positive(kind(), ".p", options.p, where);
+}
+TripletMarginLoss::TripletMarginLoss(double margin, double p, Where where)
+    : TripletMarginLoss(TripletMarginOptions{.margin = margin, .p = p}, where) {}
 MarginRankingLoss::MarginRankingLoss(MarginOptions options) : Function3(options) {}
 CosineEmbeddingLoss::CosineEmbeddingLoss(MarginOptions options) : Function3(options) {}
 HingeEmbeddingLoss::HingeEmbeddingLoss(HingeEmbeddingOptions options) : Function2(options) {}

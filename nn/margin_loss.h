@@ -22,8 +22,8 @@ using LossOfThree = Variable (*)(const Variable&, const Variable&, const Variabl
 struct TripletMarginLoss final
     : Function3<TripletMarginLoss, detail::LossOfThree<TripletMarginOptions>(triplet_margin_loss),
                 TripletMarginOptions> {
-  explicit TripletMarginLoss(TripletMarginOptions options = {});
-  explicit TripletMarginLoss(double margin, double p = 2.0);
+  explicit TripletMarginLoss(TripletMarginOptions options = {}, Where where = Where::current());
+  explicit TripletMarginLoss(double margin, double p = 2.0, Where where = Where::current());
 };
 struct MarginRankingLoss final
     : Function3<MarginRankingLoss, detail::LossOfThree<MarginOptions>(margin_ranking_loss),
@@ -57,13 +57,13 @@ struct PoissonNLLLoss final : Function2<PoissonNLLLoss, poisson_nll_loss, Poisso
 struct GaussianNLLLoss final
     : Function3<GaussianNLLLoss, detail::LossOfThree<GaussianNllOptions>(gaussian_nll_loss),
                 GaussianNllOptions> {
-  explicit GaussianNLLLoss(GaussianNllOptions options = {});
+  explicit GaussianNLLLoss(GaussianNllOptions options = {}, Where where = Where::current());
 };
 
 // Weights of classes are buffers: they move to a device with the loss.
 
 struct MultiMarginLoss final : Function2<MultiMarginLoss, multi_margin_loss, MultiMarginOptions> {
-  explicit MultiMarginLoss(MultiMarginOptions options = {});
+  explicit MultiMarginLoss(MultiMarginOptions options = {}, Where where = Where::current());
   void members(Members& m) override { m.buffer("weight", kept_.first.weight); }
 };
 struct MultiLabelSoftMarginOptions {
@@ -78,10 +78,10 @@ struct MultiLabelSoftMarginLoss final
 
 struct CTCLoss final : Stateless<CTCLoss> {
   CtcLossOptions with;
-  explicit CTCLoss(CtcLossOptions options = {});
+  explicit CTCLoss(CtcLossOptions options = {}, Where where = Where::current());
   explicit CTCLoss(int64_t blank, Reduction reduction = Reduction::kMean,
-                   bool zero_infinity = false)
-      : CTCLoss(CtcLossOptions{blank, reduction, zero_infinity}) {}
+                   bool zero_infinity = false, Where where = Where::current())
+      : CTCLoss(CtcLossOptions{blank, reduction, zero_infinity}, where) {}
   /// Overload with the lengths as integer Variables.
   Variable forward(const Variable& log_probs, const Variable& targets,
                    const Variable& input_lengths, const Variable& target_lengths) const {

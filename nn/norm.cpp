@@ -254,7 +254,9 @@ BatchNorm3d::BatchNorm3d(BatchNormOptions options) : BatchNorm(options) {}
 BatchNorm3d::BatchNorm3d(int64_t num_features, double eps, std::optional<double> momentum,
                          bool affine, bool track_running_stats, Where where)
     : BatchNorm({{where}, num_features, eps, momentum, affine, track_running_stats}) {}
-LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k)
-    : size_(size), alpha_(alpha), beta_(beta), k_(k) {}
+LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k, Where where)
+    : size_(size), alpha_(alpha), beta_(beta), k_(k) {
+  require_option(kind(), "size", size, where);
+}
 
 }  // namespace tapegrad::nn

@@ -222,7 +222,8 @@ class RMSNorm final : public Model<RMSNorm> {
 class LocalResponseNorm final : public Stateless<LocalResponseNorm> {
  public:
   static constexpr std::string_view kName = "LocalResponseNorm";
-  explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1.0);
+  explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1.0,
+                             Where where = Where::current());
   Variable forward(const Variable& x, Where where = Where::current()) const;
 
  private:

@@ -103,9 +103,6 @@ RecurrentResult<n> first(std::vector<Variable> list) {
   return result;
 }
 
-RecurrentOptions sizes(int64_t input_size, int64_t hidden_size, int64_t num_layers) {
-  return {.input_size = input_size, .hidden_size = hidden_size, .num_layers = num_layers};
-}
 RecurrentOptions all_options(int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias,
                              bool batch_first, double dropout, bool bidirectional, Where where) {
   return {{where}, input_size,  hidden_size, num_layers,   Nonlinearity::kTanh,
@@ -136,8 +133,11 @@ RNN::RNN(RecurrentOptions options) : Recurrent(options, 1), nonlinearity_(option
 RNN::RNN(RecurrentOptions options, Choice<Nonlinearity> nonlinearity)
     : Recurrent(options, 1), nonlinearity_(nonlinearity) {}
 RNN::RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers,
-         Choice<Nonlinearity> nonlinearity)
-    : RNN(sizes(input_size, hidden_size, num_layers), nonlinearity) {}
+         Choice<Nonlinearity> nonlinearity, bool bias, bool batch_first, double dropout,
+         bool bidirectional, Where where)
+    : RNN(all_options(input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                      bidirectional, where),
+          nonlinearity) {}
 RecurrentResult<2> RNN::forward(const Variable& x, const Variable& h0) const {
   const auto run = nonlinearity_ == Nonlinearity::kTanh ? rnn_tanh : rnn_relu;
   return first<2>(run(x, h0, weights, run_options(), ModuleCall::line()));
@@ -180,7 +180,8 @@ PackedResult RNN::forward(const PackedSequence& x, const Variable& h0) const {
 
 template <typename Self>
 RecurrentCell<Self>::RecurrentCell(int64_t input_size, int64_t hidden_size, bool bias,
-                                   int64_t gates) {
+                                   int64_t gates, Where where) {
+  const ErrorLine line(where);
   require_option(Self::kName, "input_size", input_size);
   require_option(Self::kName, "hidden_size", hidden_size);
   if (hidden_size > kMostHidden)
@@ -221,8 +222,8 @@ template class RecurrentCell<LSTMCell>;
 template class RecurrentCell<GRUCell>;
 template class RecurrentCell<RNNCell>;
 
-LSTMCell::LSTMCell(int64_t input_size, int64_t hidden_size, bool bias)
-    : RecurrentCell(input_size, hidden_size, bias, 4) {}
+LSTMCell::LSTMCell(int64_t input_size, int64_t hidden_size, bool bias, Where where)
+    : RecurrentCell(input_size, hidden_size, bias, 4, where) {}
 RecurrentResult<2> LSTMCell::forward(const Variable& x, const Variable& h,
                                      const Variable& c) const {
   const auto y =
@@ -230,15 +231,15 @@ RecurrentResult<2> LSTMCell::forward(const Variable& x, const Variable& h,
   return {{select(y[1], 0, 0), select(y[2], 0, 0)}};
 }
 
-GRUCell::GRUCell(int64_t input_size, int64_t hidden_size, bool bias)
-    : RecurrentCell(input_size, hidden_size, bias, 3) {}
+GRUCell::GRUCell(int64_t input_size, int64_t hidden_size, bool bias, Where where)
+    : RecurrentCell(input_size, hidden_size, bias, 3, where) {}
 Variable GRUCell::forward(const Variable& x, const Variable& h) const {
   return select(gru(unsqueeze(x, 0), with_time(h), weights(), {}, ModuleCall::line())[1], 0, 0);
 }
 
 RNNCell::RNNCell(int64_t input_size, int64_t hidden_size, bool bias,
-                 Choice<Nonlinearity> nonlinearity)
-    : RecurrentCell(input_size, hidden_size, bias, 1), nonlinearity_(nonlinearity) {}
+                 Choice<Nonlinearity> nonlinearity, Where where)
+    : RecurrentCell(input_size, hidden_size, bias, 1, where), nonlinearity_(nonlinearity) {}
 Variable RNNCell::forward(const Variable& x, const Variable& h) const {
   const auto run = nonlinearity_ == Nonlinearity::kTanh ? rnn_tanh : rnn_relu;
   return select(run(unsqueeze(x, 0), with_time(h), weights(), {}, ModuleCall::line())[1], 0, 0);

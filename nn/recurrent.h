@@ -172,7 +172,9 @@ class RNN final : public Recurrent<RNN> {
       Choice<Nonlinearity> nonlinearity)
       : RNN(detail::with_sizes(options, input_size, hidden_size), nonlinearity) {}
   RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1,
-      Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh);
+      Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh, bool bias = true,
+      bool batch_first = false, double dropout = 0.0, bool bidirectional = false,
+      Where where = Where::current());
   /// Returns {output, h_n}.
   RecurrentResult<2> forward(const Variable& x, const Variable& h0 = {}) const;
   PackedResult forward(const PackedSequence& x, const Variable& h0 = {}) const;
@@ -192,7 +194,7 @@ class RecurrentCell : public Model<Self> {
   std::string options() const override;
 
  protected:
-  RecurrentCell(int64_t input_size, int64_t hidden_size, bool bias, int64_t gates);
+  RecurrentCell(int64_t input_size, int64_t hidden_size, bool bias, int64_t gates, Where where);
   std::vector<Variable> weights() const;
 };
 
@@ -200,7 +202,8 @@ class LSTMCell final : public RecurrentCell<LSTMCell> {
  public:
   static constexpr std::string_view kName = "LSTMCell";
   explicit LSTMCell(RefusedNullptr);
-  LSTMCell(int64_t input_size, int64_t hidden_size, bool bias = true);
+  LSTMCell(int64_t input_size, int64_t hidden_size, bool bias = true,
+           Where where = Where::current());
   /// Maps x [batch, features] and the states [batch, hidden], by default zeros, to the new states:
   /// `auto [h1, c1] = cell(x, h, c);`.
   RecurrentResult<2> forward(const Variable& x, const Variable& h = {},
@@ -216,7 +219,8 @@ class GRUCell final : public RecurrentCell<GRUCell> {
  public:
   static constexpr std::string_view kName = "GRUCell";
   explicit GRUCell(RefusedNullptr);
-  GRUCell(int64_t input_size, int64_t hidden_size, bool bias = true);
+  GRUCell(int64_t input_size, int64_t hidden_size, bool bias = true,
+          Where where = Where::current());
   Variable forward(const Variable& x, const Variable& h = {}) const;
 };
 
@@ -224,7 +228,7 @@ class RNNCell final : public RecurrentCell<RNNCell> {
  public:
   static constexpr std::string_view kName = "RNNCell";
   RNNCell(int64_t input_size, int64_t hidden_size, bool bias = true,
-          Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh);
+          Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh, Where where = Where::current());
   Variable forward(const Variable& x, const Variable& h = {}) const;
 
  private:

@@ -1,24 +1,8 @@
 #include "nn/weighted.h"
 
-#include <cmath>
-
 #include "nn/internal/weight_parts.h"
 
 namespace tapegrad::nn {
-
-void require_option(std::string_view layer, std::string_view option, int64_t value) {
-  if (value == 0) fail<ArgumentError>(layer, ": the option ", option, " is missing, or 0");
-  if (value < 0) fail<ArgumentError>(layer, ": ", option, " is negative: ", value);
-}
-
-void require_share(std::string_view layer, std::string_view option, double value) {
-  if (!(value >= 0 && value <= 1))
-    fail<ArgumentError>(layer, ": ", option, " is ", value, ", not in [0, 1]");
-}
-void require_size(std::string_view layer, std::string_view option, double value) {
-  if (!(value >= 0) || std::isinf(value))
-    fail<ArgumentError>(layer, ": ", option, " is ", value, ", not a number from 0");
-}
 
 Weighted::Weighted(bool has_bias)
     : Module(OfModel()), weight(Variable(Tensor::empty({0}, default_dtype(), default_device()))) {

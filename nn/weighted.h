@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/init.h"
+#include "nn/option_checks.h"
 #include "nn/refused_nullptr.h"
 
 namespace tapegrad::nn {
@@ -9,12 +10,6 @@ namespace tapegrad::nn {
 namespace detail {
 class WeightParts;  // nn/internal/weight_parts.h
 }
-
-/// Throws ArgumentError, naming the option, if the value is missing (0) or negative.
-void require_option(std::string_view layer, std::string_view option, int64_t value);
-/// Throws ArgumentError unless the value is in [0, 1], or finite and not negative.
-void require_share(std::string_view layer, std::string_view option, double value);
-void require_size(std::string_view layer, std::string_view option, double value);
 
 /// A layer with a weight and a bias, which may be an empty variable. Until the weight's shape is
 /// known, both hold no elements. Derive from Model<Self, Weighted>.

@@ -253,7 +253,8 @@ void add_data_rows(Table& table) {
     if (!is_small(x)) return;
     nn::init::trunc_normal_(x, mean, std, mean - b, b);
   });
-  table.add("require_share require_size", [](double value) {
+  table.add("require_share require_size require_positive", [](double value) {
+    nn::require_positive("kit", "value", value);
     nn::require_share("kit", "value", value);
     nn::require_size("kit", "value", value);
   });

@@ -193,6 +193,8 @@ void add_image_rows(Table& table) {
               use(MaxUnpool2d({.kernel_size = size}), Variable(x), Variable(indices));
             });
   table.leave_out("text of options", "numbers output_size_option pool_options");
+  table.leave_out("called by the constructors of the layers",
+                  "require_from require_windows require_pool_windows");
   table.add(
       "Upsample::Upsample UpsamplingNearest2d::UpsamplingNearest2d "
       "UpsamplingBilinear2d::UpsamplingBilinear2d",

@@ -1,0 +1,36 @@
+// Checks of options, for constructors of layers. Each throws ArgumentError with the layer, the
+// option and the value: "MaxPool2d: .stride is 0, not at least 1". The error also names the source
+// line, if one is given.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/base/where.h"
+
+namespace tapegrad::nn {
+
+/// Throws ArgumentError if the value is missing (0) or negative.
+void require_option(std::string_view layer, std::string_view option, int64_t value,
+                    Where where = {});
+/// Throws ArgumentError unless the value is at least `low`.
+void require_from(std::string_view layer, std::string_view option, int64_t value, int64_t low,
+                  Where where = {});
+/// Throw ArgumentError unless the value is in [0, 1]; finite and not negative; greater than 0.
+void require_share(std::string_view layer, std::string_view option, double value, Where where = {});
+void require_size(std::string_view layer, std::string_view option, double value, Where where = {});
+void require_positive(std::string_view layer, std::string_view option, double value,
+                      Where where = {});
+
+/// Windows of a convolution or pooling, with a number for each dimension.
+struct WindowOptions {
+  std::vector<int64_t> kernel_size, stride, padding, dilation;
+};
+/// Throws ArgumentError unless kernel_size, stride and dilation are positive and padding is not
+/// negative.
+void require_windows(std::string_view layer, const WindowOptions& windows, Where where = {});
+/// Throws ArgumentError as require_windows() does, and if padding exceeds half of kernel_size.
+void require_pool_windows(std::string_view layer, const WindowOptions& windows, Where where = {});
+
+}  // namespace tapegrad::nn
