@@ -234,21 +234,22 @@ std::vector<Module*> Module::children() const {
   return modules;
 }
 
-Module& Module::operator[](int64_t index) const {
+Module& Module::operator[](tapegrad::detail::IndexHere i) const {
   const std::vector<Module*> parts = children();
-  const int64_t count = int64_t(parts.size()), at = index < 0 ? index + count : index;
+  const int64_t count = int64_t(parts.size()), at = i.index < 0 ? i.index + count : i.index;
   if (at < 0 || at >= count)
-    fail<IndexError>(kind(), ": there is no child ", index, "; there are ", count);
+    fail_at<IndexError>(i.where, kind(), ": there is no child ", i.index, "; there are ", count);
   return *parts[size_t(at)];
 }
 
-Module& Module::get_submodule(std::string_view name) const {
+Module& Module::get_submodule(std::string_view name, Where where) const {
   for (const NamedModule& named : named_modules())
     if (named.name == name) return *named.module;
-  fail<ArgumentError>("get_submodule: ", kind(), " has no module \"", name, '"');
+  fail_at<ArgumentError>(where, "get_submodule: ", kind(), " has no module \"", name, '"');
 }
 
-Variable Module::get_parameter(std::string_view name) const {
+Variable Module::get_parameter(std::string_view name, Where where) const {
+  const ErrorLine line(where);
   const Collector found = collect_inferred(*this);
   for (const NamedVariable& named : found.parameters)
     if (named.name == name) return named.variable;

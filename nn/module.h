@@ -131,11 +131,11 @@ class Module : public RefusedMethods {
   std::vector<Module*> children() const;
   /// Return a module or parameter by its dotted name: get_submodule("body.0"). Throw ArgumentError
   /// for an unknown name.
-  Module& get_submodule(std::string_view name) const;
-  Variable get_parameter(std::string_view name) const;
+  Module& get_submodule(std::string_view name, Where where = Where::current()) const;
+  Variable get_parameter(std::string_view name, Where where = Where::current()) const;
   /// Returns the child at this position: net.features[0][3]. A negative index counts from the end.
   /// Throws IndexError.
-  Module& operator[](int64_t index) const;
+  Module& operator[](tapegrad::detail::IndexHere index) const;
   /// Return the weight or bias of a module of any type: net[0].weight(). A layer of known type has
   /// the member: fc.weight. Throw ArgumentError if there is none.
   Variable weight() const;

@@ -14,7 +14,16 @@
 #include "core/tape/variable.h"
 
 namespace tapegrad::detail {
-[[noreturn]] void fail_unknown_name(std::string_view name, const std::vector<std::string>& known);
+/// A name in brackets, with the line of the call.
+struct NameHere {
+  template <std::convertible_to<std::string_view> T>
+  NameHere(const T& text, Where here = Where::current()) : name(text), where(here) {}
+  std::string_view name;
+  Where where;
+};
+[[noreturn]] void fail_unknown_name(NameHere name, const std::vector<std::string>& known);
+/// Returns the place of an entry of a list. Throws IndexError for an index outside [0, size).
+size_t place_of(IndexHere i, size_t size);
 }  // namespace tapegrad::detail
 
 namespace tapegrad::nn {
@@ -38,17 +47,15 @@ class NamedList : public std::vector<Named> {
   using std::vector<Named>::vector;
   NamedList(std::vector<Named> list) : std::vector<Named>(std::move(list)) {}
 
-  template <std::integral I>
-  Named& operator[](I index) {
-    return this->data()[index];
+  /// Return an entry, or a handle to the variable of a name. Throw IndexError and ArgumentError.
+  Named& operator[](tapegrad::detail::IndexHere i) {
+    return this->data()[tapegrad::detail::place_of(i, this->size())];
   }
-  template <std::integral I>
-  const Named& operator[](I index) const {
-    return this->data()[index];
+  const Named& operator[](tapegrad::detail::IndexHere i) const {
+    return this->data()[tapegrad::detail::place_of(i, this->size())];
   }
-  /// Returns a handle to the variable. Throws ArgumentError for an unknown name.
-  Variable operator[](std::string_view name) const {
-    const Variable* found = find(name);
+  Variable operator[](tapegrad::detail::NameHere name) const {
+    const Variable* found = find(name.name);
     if (found == nullptr) tapegrad::detail::fail_unknown_name(name, keys());
     return *found;
   }

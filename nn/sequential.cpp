@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/tape/internal/call_line.h"
 #include "nn/activation.h"
 #include "nn/conv.h"
 #include "nn/init.h"
@@ -161,10 +162,14 @@ size_t Sequential::place_of(int64_t index) const {
     fail<IndexError>("Sequential: no layer ", index, " among ", size());
   return size_t(index < 0 ? index + size() : index);
 }
-Module& Sequential::operator[](int64_t index) const { return *layers_[place_of(index)]; }
-Module& Sequential::operator[](const std::string& name) const {
-  const auto found = std::find(names_.begin(), names_.end(), name);
-  if (found == names_.end()) fail<ArgumentError>("Sequential: there is no layer \"", name, "\"");
+Module& Sequential::operator[](tapegrad::detail::IndexHere i) const {
+  const ErrorLine line(i.where);
+  return *layers_[place_of(i.index)];
+}
+Module& Sequential::operator[](tapegrad::detail::NameHere name) const {
+  const auto found = std::find(names_.begin(), names_.end(), name.name);
+  if (found == names_.end())
+    fail_at<ArgumentError>(name.where, "Sequential: there is no layer \"", name.name, "\"");
   return *layers_[size_t(found - names_.begin())];
 }
 void Sequential::insert(int64_t index, AnyModule layer) {

@@ -250,9 +250,9 @@ class Sequential final : public Model<Sequential> {
   bool is_empty() const { return layers_.empty(); }
   bool empty() const { return is_empty(); }
   /// Returns a layer; a negative index counts from the end. Throws IndexError.
-  Module& operator[](int64_t index) const;
+  Module& operator[](tapegrad::detail::IndexHere index) const;
   /// Returns the layer with this name. Throws ArgumentError if there is none.
-  Module& operator[](const std::string& name) const;
+  Module& operator[](tapegrad::detail::NameHere name) const;
   /// Inserts a layer before the layer `index`, which may be size(). The layers behind it are
   /// renumbered; throws ArgumentError if one of them has a name of its own.
   void insert(int64_t index, AnyModule layer);

@@ -1,4 +1,5 @@
 // Members of Variable (core/tape/variable_ops.h): sorting, shapes and indexing.
+#include "core/base/internal/step_observer.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/view.h"
 #include "ops/aliases.h"
@@ -25,10 +26,6 @@ namespace tapegrad {
 
 using V = Variable;
 
-void V::operator=(const V& values) && {
-  detail::require_seen("=", *this);
-  tapegrad::copy_(*this, values);
-}
 void V::operator=(const Operand& values) && {
   detail::require_seen("=", *this);
   if (values.variable != nullptr)
@@ -61,6 +58,17 @@ void V::Part::put(const Operand& values) {
 void V::Part::operator=(const V& values) && { put(values); }
 void V::Part::operator=(const Part& values) && { put(values); }
 void V::Part::operator=(const Operand& values) && { put(values); }
+void V::Property::operator=(const V& x) && {
+  // A captured step records writes; it could not repeat a change of handles.
+  const bool is_captured = StepObserver::current() != nullptr && defined() && x.defined();
+  if (!of_.defined() || is_captured)
+    static_cast<V&&>(*this) = Operand(x);
+  else if (kind_ == Kind::kGradient)
+    of_.set_grad(x);
+  else
+    of_.set_data(x);
+}
+
 void operator+=(V::Part&& part, const Operand& b) {
   part.is_view() ? void(tapegrad::add_(part, b)) : part.put(part + b);
 }

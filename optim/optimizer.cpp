@@ -169,9 +169,10 @@ void Optimizer::add_param_group(ParamGroup group) {
   }
 }
 
-OptimizerGroup& OptimizerGroups::operator[](size_t i) {
-  if (i >= size()) fail<IndexError>("param_groups: no group ", i, " among ", size());
-  return std::vector<OptimizerGroup>::operator[](i);
+OptimizerGroup& OptimizerGroups::operator[](tapegrad::detail::IndexHere i) {
+  if (i.index < -int64_t(size()) || i.index >= int64_t(size()))
+    fail_at<IndexError>(i.where, "param_groups: no group ", i.index, " among ", size());
+  return data()[i.index < 0 ? i.index + int64_t(size()) : i.index];
 }
 OptimizerGroups& Optimizer::param_groups() {
   while (views_.size() < groups_.size()) {

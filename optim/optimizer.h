@@ -177,7 +177,7 @@ struct OptimizerGroup {
 /// The groups of an optimizer. Throws IndexError for a group that does not exist.
 class OptimizerGroups : public std::vector<OptimizerGroup> {
  public:
-  OptimizerGroup& operator[](size_t i);
+  OptimizerGroup& operator[](tapegrad::detail::IndexHere i);
 };
 
 using tapegrad::ZeroGradOptions;

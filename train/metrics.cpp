@@ -7,6 +7,7 @@
 
 #include "core/autograd/internal/capture.h"
 #include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/rearrange.h"
@@ -14,6 +15,11 @@
 #include "ops/view.h"
 
 namespace tapegrad {
+
+void Metric::update(const Variable& output, const Variable& target, Where where) {
+  const ErrorLine line(where);
+  add(output, target);
+}
 
 void RunningMean::add(const Variable& value, double weight) {
   const NoGrad no_grad;

@@ -61,7 +61,7 @@ class Metric {
   virtual double value() const = 0;
   void reset() { totals_.clear(); }
   // The names of torchmetrics.
-  void update(const Variable& output, const Variable& target) { add(output, target); }
+  void update(const Variable& output, const Variable& target, Where where = Where::current());
   double compute() const { return value(); }
 
   /// Returns the totals, from which another process can continue.

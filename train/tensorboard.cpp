@@ -136,7 +136,7 @@ struct TensorBoard::Impl {
   }
 };
 
-TensorBoard::TensorBoard(const std::string& folder, int64_t first_step)
+TensorBoard::TensorBoard(const std::string& folder, int64_t first_step, Where where)
     : impl_(std::make_unique<Impl>()) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -147,7 +147,7 @@ TensorBoard::TensorBoard(const std::string& folder, int64_t first_step)
                 host + '.' + std::to_string(getpid()) + '.' + std::to_string(number++);
   impl_->file = std::fopen(impl_->path.c_str(), "wbe");
   if (impl_->file == nullptr)
-    fail<IoError>("TensorBoard: cannot make ", impl_->path, ": ", std::strerror(errno));
+    fail_at<IoError>(where, "TensorBoard: cannot make ", impl_->path, ": ", std::strerror(errno));
   impl_->write(0, Protobuf().bytes(3, "brain.Event:2"));
   if (first_step > 0)
     impl_->write(first_step, Protobuf().message(7, Protobuf().integer(1, /*START=*/1)));

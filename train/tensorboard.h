@@ -27,7 +27,8 @@ namespace tapegrad {
 class TensorBoard {
  public:
   /// Creates the folder if necessary. Throws IoError if the file cannot be written.
-  explicit TensorBoard(const std::string& folder, int64_t first_step = 0);
+  explicit TensorBoard(const std::string& folder, int64_t first_step = 0,
+                       Where where = Where::current());
   ~TensorBoard();
   TensorBoard(const TensorBoard&) = delete;
   TensorBoard& operator=(const TensorBoard&) = delete;
@@ -62,7 +63,8 @@ class TensorBoard {
 /// TensorBoard under PyTorch's names.
 class SummaryWriter : public TensorBoard {
  public:
-  explicit SummaryWriter(const std::string& log_dir = "runs") : TensorBoard(log_dir) {}
+  explicit SummaryWriter(const std::string& log_dir = "runs", Where where = Where::current())
+      : TensorBoard(log_dir, 0, where) {}
   void add_scalar(const std::string& tag, double value, int64_t global_step = 0) {
     scalar(tag, value, global_step);
   }

@@ -10,11 +10,6 @@
 namespace tapegrad {
 namespace {
 
-Device checked(Device device, std::string_view who) {
-  if (!is_available(device)) fail<DeviceError>(who, ": ", device, ": ", why_unavailable(device));
-  return device;
-}
-
 /// Returns the default device, initialised from the environment.
 std::atomic<Device>& current() {
   static std::atomic<Device> device = [] {
@@ -54,7 +49,11 @@ Device Device::parse(std::string_view text) {
 
 Device default_device() { return current().load(std::memory_order_relaxed); }
 
-void set_default_device(Device device) { current() = checked(device, "set_default_device"); }
+void set_default_device(Device device, Where where) {
+  if (!is_available(device))
+    fail_at<DeviceError>(where, "set_default_device: ", device, ": ", why_unavailable(device));
+  current() = device;
+}
 
 Device device_or_cpu(Device device) {
   if (is_available(device)) return device;

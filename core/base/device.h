@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/where.h"
+
 namespace tapegrad {
 
 enum class DeviceType : uint8_t { kCpu, kCuda, kPrivate1 };
@@ -53,7 +55,7 @@ std::string why_unavailable(Device device);  // empty if available
 /// Returns the device that creation functions use if none is given: initially TAPEGRAD_DEVICE if
 /// set, else the CPU. Throws DeviceError if the device cannot be used.
 Device default_device();
-void set_default_device(Device device);
+void set_default_device(Device device, Where where = Where::current());
 
 /// Returns the device if it is available, otherwise the CPU. Prints one notice to stderr in the
 /// latter case. Used by `x | gpu`.

@@ -55,8 +55,8 @@ DType promote(DType a, DType b) {
 
 DType default_dtype() { return default_dtype_.load(std::memory_order_relaxed); }
 
-void set_default_dtype(DType dtype) {
-  if (!is_float(dtype)) fail<DTypeError>("set_default_dtype: only floats, not ", dtype);
+void set_default_dtype(DType dtype, Where where) {
+  if (!is_float(dtype)) fail_at<DTypeError>(where, "set_default_dtype: only floats, not ", dtype);
   default_dtype_ = dtype;
 }
 

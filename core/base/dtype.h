@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/base/float16.h"
+#include "core/base/where.h"
 
 namespace tapegrad {
 
@@ -60,7 +61,8 @@ DType promote(DType a, DType b);
 
 /// Returns the dtype that creation functions use if none is given; initially float32.
 DType default_dtype();
-void set_default_dtype(DType dtype);  // throws DTypeError unless it is a float dtype
+/// Throws DTypeError unless it is a float dtype.
+void set_default_dtype(DType dtype, Where where = Where::current());
 
 /// Passes a type as a function argument: `[]<typename T>(TypeTag<T>, ...)` receives it.
 template <typename T>

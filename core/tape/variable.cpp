@@ -153,17 +153,6 @@ void Variable::take_data(const Variable& x) const {
 Variable::Property::Property(Variable value, const Variable& of, Kind kind)
     : Variable(std::move(value)), of_(of), kind_(kind) {}
 
-void Variable::Property::operator=(const Variable& x) && {
-  // A captured step records writes; it could not repeat a change of handles.
-  const bool is_captured = StepObserver::current() != nullptr && defined() && x.defined();
-  if (!of_.defined() || is_captured)
-    static_cast<Variable&&>(*this) = x;
-  else if (kind_ == Kind::kGradient)
-    of_.set_grad(x);
-  else
-    of_.set_data(x);
-}
-
 void detail::fail_part(int part, int parts) {
   fail<IndexError>("part ", part, " of a result of ", parts, " parts; the first one is 0");
 }

@@ -61,7 +61,6 @@ class Variable : public VariableOps {
   Variable& operator=(const Variable&) & = default;
   Variable& operator=(Variable&&) & = default;
   /// Assignment to a result writes its elements, in place: `x[0] = y`, `x[0] = 1.0`.
-  void operator=(const Variable& values) &&;
   void operator=(const Operand& values) &&;
   /// Makes this variable a constant with the value: `weights["fc.bias"] =
   /// model.state_dict()["fc.bias"]`.

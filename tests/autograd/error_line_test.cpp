@@ -438,5 +438,29 @@ TEST(ErrorLine, OfModulesOfTheLibrary) {
   }
 }
 
+TEST(ErrorLine, OfBracketsAndNames) {
+  const nn::Sequential net(nn::Linear(2, 2), nn::ReLU());
+  EXPECT_LINE(net[9]);
+  EXPECT_LINE(net["fc"]);
+  EXPECT_LINE(static_cast<const nn::Module&>(net)[2]);
+  EXPECT_LINE(net.get_submodule("body"));
+  EXPECT_LINE(net.get_parameter("0.scale"));
+  EXPECT_LINE(net.named_parameters()[2]);
+  EXPECT_LINE(net.named_parameters()["scale"]);
+  optim::SGD sgd(net, 0.1);
+  EXPECT_LINE(sgd.param_groups()[4]);
+  EXPECT_EQ(&sgd.param_groups()[-1], &sgd.param_groups()[0]);
+}
+
+TEST(ErrorLine, OfSettingsAndAssignments) {
+  EXPECT_LINE(set_default_dtype(i64));
+  EXPECT_LINE(set_default_device(DeviceType::kPrivate1));
+  EXPECT_LINE(SummaryWriter("/dev/null/runs"));
+  EXPECT_LINE(Accuracy().update(ones({2, 3}), ones({4})));
+  Variable y = zeros({2, 3});
+  EXPECT_LINE(y[0] = ones({4}));
+  EXPECT_LINE(y.slice(1, 0, 2) = ones({3, 2}));
+}
+
 }  // namespace
 }  // namespace tapegrad
