@@ -60,6 +60,14 @@ struct Heaviside {
   }
 };
 
+struct NextAfter {
+  static constexpr bool kScalar = true;
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    return std::nextafter(a, b);
+  }
+};
+
 struct Hypot {
   template <typename V>
   TG_HD V operator()(V a, V b) const {

@@ -104,6 +104,29 @@ TG_HD inline double sinc(double x) {
   return std::fmod(n, 2.0) == 0 ? y : -y;
 }
 
+/// Returns I(x), the modified Bessel function of the first kind, of order 0 or 1; times exp(-|x|)
+/// if `is_scaled`. All terms of the power series are positive; the asymptotic series is exact
+/// above 20.
+TG_HD inline double bessel_i(int order, double x, bool is_scaled) {
+  const double size = std::fabs(x);
+  if (size - size == 0 && size < 20) {
+    const double square = size * size / 4;
+    double term = order == 0 ? 1 : x / 2, sum = term;
+    for (int k = 1; std::fabs(term) > 1e-17 * std::fabs(sum); ++k)
+      sum += term *= square / (double(k) * (k + order));
+    return is_scaled ? sum * std::exp(-size) : sum;
+  }
+  double term = 1, sum = 1;
+  for (int k = 1; std::fabs(term) > 1e-17; ++k) {
+    const double odd = 2 * k - 1;
+    sum += term *= (odd * odd - 4 * order) / (8 * k * size);
+  }
+  const double scaled = (order == 1 && x < 0 ? -sum : sum) / std::sqrt(2 * kPi * size);
+  if (is_scaled) return scaled;
+  const double root = std::exp(size / 2);  // exp(size) may overflow although the result does not
+  return size - size == 0 ? scaled * root * root : order == 1 ? x : size;
+}
+
 /// Three Halley iterations from an approximation. The residual uses erf for |x| <= 1/2 and erfc
 /// above, where 1 - |x| is exact.
 TG_HD inline double erfinv(double x) {
@@ -341,6 +364,15 @@ struct Polygamma {
   template <typename V>
   TG_HD V operator()(V x) const {
     return V(factor * special::zeta_everywhere(n + 1, double(x)));
+  }
+};
+
+template <int order, bool is_scaled>
+struct BesselI {
+  static constexpr bool kScalar = true;
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return V(special::bessel_i(order, double(x), is_scaled));
   }
 };
 

@@ -405,8 +405,8 @@ namespace special {
 using tapegrad::digamma, tapegrad::entr, tapegrad::erf, tapegrad::erfc, tapegrad::erfinv,
     tapegrad::exp2, tapegrad::expit, tapegrad::expm1, tapegrad::gammaln, tapegrad::log1p,
     tapegrad::log_softmax, tapegrad::logit, tapegrad::logsumexp, tapegrad::ndtr, tapegrad::ndtri,
-    tapegrad::psi, tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlog1py,
-    tapegrad::xlogy;
+    tapegrad::i0, tapegrad::i0e, tapegrad::i1, tapegrad::i1e, tapegrad::log_ndtr, tapegrad::psi,
+    tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlog1py, tapegrad::xlogy;
 inline Variable multigammaln(const Variable& x, int64_t p, Where where = Where::current()) {
   return mvlgamma(x, p, where);
 }

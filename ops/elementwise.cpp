@@ -21,6 +21,7 @@ namespace kernels {
 constinit Unary exp2{"exp2"}, signbit{"signbit"}, logit{"logit"};
 constinit Binary copysign{"copysign"}, logaddexp2{"logaddexp2"}, heaviside{"heaviside"};
 constinit Binary fmax{"fmax"}, fmin{"fmin"}, ldexp{"ldexp"};
+constinit Binary nextafter{"nextafter"};
 constinit decltype(logit_backward) logit_backward{"logit_backward"};
 }  // namespace kernels
 
@@ -79,6 +80,12 @@ struct LogAddExp2 : BinaryOp<kernels::logaddexp2> {
 
 struct Heaviside : BinaryOp<kernels::heaviside> {
   static constexpr std::string_view kName = "heaviside";
+  static constexpr bool kTakesWideNumber = false;
+  static constexpr bool kDifferentiable = false;
+};
+
+struct NextAfter : BinaryOp<kernels::nextafter> {
+  static constexpr std::string_view kName = "nextafter";
   static constexpr bool kTakesWideNumber = false;
   static constexpr bool kDifferentiable = false;
 };
@@ -184,6 +191,13 @@ Variable heaviside(const Variable& x, const Operand& values) {
   return where(eq(a, 0), b, gt(a, 0).to(a.dtype()));
 }
 
+Variable nextafter(const Variable& x, const Operand& other) {
+  const CallLine line(other.where);
+  const NoGrad off;
+  const auto [a, b] = Pair("nextafter", x, other);
+  return run_float<NextAfter>({a, other.where}, {b, other.where});
+}
+
 Variable lcm(const Operand& x, const Operand& y) {
   const CallLine line(x.where);
   const auto [a, b] = Pair("lcm", x, y);
@@ -259,6 +273,9 @@ void catalog_elementwise(Catalog& catalog) {
   catalog.add(
       "heaviside(input, values)", "0, values or 1 by the sign of input",
       [](A a) { return heaviside(a[0], a[1]); }, flat);
+  catalog.add(
+      "nextafter(input, other)", "the next number in the direction of other",
+      [](A a) { return nextafter(a[0], a[1]); }, flat);
   catalog.add("lcm(input, other)", "the least common multiple", call.operator()<lcm>(), flat);
   catalog.add("exp2(input)", "2^x", unary.operator()<exp2>());
   catalog.add("deg2rad(input)", "x pi / 180", unary.operator()<deg2rad>());

@@ -26,6 +26,8 @@ Variable float_power(const Operand& a, const Operand& b);
 Variable logaddexp2(const Operand& a, const Operand& b);
 /// Returns 0 where x < 0, `values` where x = 0, and 1 where x > 0. No gradient.
 Variable heaviside(const Variable& x, const Operand& values);
+/// Returns the float64 or float32 that follows x in the direction of `other`. No gradient.
+Variable nextafter(const Variable& x, const Operand& other);
 /// Returns the least common multiple of integers; never negative. lcm(0, x) = 0.
 Variable lcm(const Operand& a, const Operand& b);
 

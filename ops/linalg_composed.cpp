@@ -8,6 +8,7 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
+#include "ops/arrange.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -245,6 +246,32 @@ Variable linalg::vecdot(const Variable& a, const Variable& b, int dim, Where whe
 Variable linalg::cond(const Variable& x, Where where) {
   const Variable s = linalg::svdvals(x, where);
   return amax(s, -1, false, where) / amin(s, -1, false, where);
+}
+Variable linalg::tensorsolve(const Variable& a, const Variable& b, const Dims& dims, Where where) {
+  const ErrorLine line(where);
+  Dims ends;
+  for (int i = 0; i < dims.rank(); ++i) ends.push_back(i - dims.rank());
+  const Variable moved = dims.empty() ? a : movedim(a, dims, ends);
+  const Shape sizes = moved.shape();
+  const int split = std::min(b.rank(), sizes.rank());
+  if (numel(sizes, 0, split) != b.numel() || numel(sizes, split, sizes.rank()) != b.numel())
+    fail<ShapeError>("tensorsolve: ", sizes, " is not a square matrix for ", b.shape());
+  Shape of_x;
+  for (int i = split; i < sizes.rank(); ++i) of_x.push_back(sizes[i]);
+  const Variable matrix = reshape(moved, {b.numel(), b.numel()});
+  return reshape(solve(matrix, reshape(b, {b.numel()}), true, where), of_x);
+}
+Variable linalg::tensorinv(const Variable& x, int ind, Where where) {
+  const ErrorLine line(where);
+  if (ind < 1 || ind >= x.rank())
+    fail<ArgumentError>("tensorinv: ind is ", ind, ", not in [1, ", x.rank() - 1, "]");
+  const int64_t rows = numel(x.shape(), 0, ind), columns = numel(x.shape(), ind, x.rank());
+  if (rows != columns)
+    fail<ShapeError>("tensorinv: ", x.shape(), " is a matrix of ", rows, " rows and ", columns,
+                     " columns");
+  Shape turned;
+  for (int i = 0; i < x.rank(); ++i) turned.push_back(x.size((ind + i) % x.rank()));
+  return reshape(inv(reshape(x, {rows, rows}), where), turned);
 }
 Variable linalg::matrix_rank(const Variable& x, std::optional<double> rtol, Where where) {
   const Variable s = linalg::svdvals(x.detach(), where);

@@ -42,6 +42,13 @@ Variable matrix_norm(const Variable& x, double ord, const Dims& dims = {-2, -1},
 Variable vecdot(const Variable& a, const Variable& b, int dim = -1, Where where = Where::current());
 /// Returns the ratio of the largest to the smallest singular value.
 Variable cond(const Variable& x, Where where = Where::current());
+/// Solves tensordot(a, x, x.dim()) = b for x. a is [shape of b, shape of x] after its dimensions
+/// `dims` are moved to the end; both shapes have the same number of elements.
+Variable tensorsolve(const Variable& a, const Variable& b, const Dims& dims = {},
+                     Where where = Where::current());
+/// Returns the inverse of tensordot(x, y, ind) as a function of y: the first `ind` dimensions of x
+/// have as many elements as the others.
+Variable tensorinv(const Variable& x, int ind = 2, Where where = Where::current());
 /// Returns the number of singular values above rtol times the largest. rtol defaults to eps
 /// max(rows, columns).
 Variable matrix_rank(const Variable& x, std::optional<double> rtol = {},

@@ -17,6 +17,7 @@ namespace kernels {
 constinit Unary sinh{"sinh"}, cosh{"cosh"}, asin{"asin"}, acos{"acos"}, atan{"atan"};
 constinit Unary asinh{"asinh"}, acosh{"acosh"}, atanh{"atanh"};
 constinit Unary erfc{"erfc"}, erfinv{"erfinv"}, lgamma{"lgamma"}, digamma{"digamma"}, sinc{"sinc"};
+constinit Unary i0{"i0"}, i0e{"i0e"}, i1{"i1"}, i1e{"i1e"};
 constinit Unary frac{"frac"};
 constinit Binary gamma_slope{"gamma_slope"}, gamma_cdf{"gamma_cdf"};
 constinit decltype(polygamma) polygamma{"polygamma"};
@@ -75,6 +76,25 @@ Variable sinc_slope(const Variable& x) {
   return where(near, series, (cos(large * kPi) - sinc(large)) / large);
 }
 
+/// I1(x) / x, or its Taylor series near 0; times exp(-|x|) if is_scaled.
+Variable i1_over_x(const Variable& x, bool is_scaled) {
+  constexpr double kNear = 0.5;
+  constexpr int kTerms = 10;
+  const Variable near = le(abs(x), kNear);
+  const Variable small = where(near, x, 0), large = where(near, 1, x);
+  const Variable square_of = square(small) / 4;
+  Variable series = square_of * (1.0 / (kTerms * (kTerms + 1)));
+  for (int k = kTerms - 1; k > 0; --k)  // term k is term k - 1 times (x / 2)^2 / (k (k + 1))
+    series = (series + 1) * square_of * (1.0 / (k * (k + 1)));
+  series = (series + 1) / 2;
+  if (is_scaled) return where(near, series * exp(neg(abs(small))), i1e(large) / large);
+  return where(near, series, i1(large) / large);
+}
+Variable i0_slope(const Variable& x) { return i1(x); }
+Variable i1_slope(const Variable& x) { return i0(x) - i1_over_x(x, false); }
+Variable i0e_slope(const Variable& x) { return i1e(x) - sign(x) * i0e(x); }
+Variable i1e_slope(const Variable& x) { return i0e(x) - sign(x) * i1e(x) - i1_over_x(x, true); }
+
 using Sinh = Smooth<kernels::sinh, "sinh", sinh_slope>;
 using Cosh = Smooth<kernels::cosh, "cosh", cosh_slope>;
 using Asin = Smooth<kernels::asin, "asin", asin_slope>;
@@ -87,6 +107,10 @@ using Erfc = Smooth<kernels::erfc, "erfc", erfc_slope>;
 using Lgamma = Smooth<kernels::lgamma, "lgamma", lgamma_slope>;
 using Digamma = Smooth<kernels::digamma, "digamma", digamma_slope>;
 using Sinc = Smooth<kernels::sinc, "sinc", sinc_slope>;
+using I0 = Smooth<kernels::i0, "i0", i0_slope>;
+using I0e = Smooth<kernels::i0e, "i0e", i0e_slope>;
+using I1 = Smooth<kernels::i1, "i1", i1_slope>;
+using I1e = Smooth<kernels::i1e, "i1e", i1e_slope>;
 
 struct Erfinv : UnaryOp<kernels::erfinv> {
   static constexpr std::string_view kName = "erfinv";
@@ -145,6 +169,11 @@ Variable lgamma(Variable x, Where where) { return of_float<Lgamma>(std::move(x),
 Variable digamma(Variable x, Where where) { return of_float<Digamma>(std::move(x), where); }
 Variable sinc(Variable x, Where where) { return of_float<Sinc>(std::move(x), where); }
 
+Variable i0(Variable x, Where where) { return of_float<I0>(std::move(x), where); }
+Variable i0e(Variable x, Where where) { return of_float<I0e>(std::move(x), where); }
+Variable i1(Variable x, Where where) { return of_float<I1>(std::move(x), where); }
+Variable i1e(Variable x, Where where) { return of_float<I1e>(std::move(x), where); }
+
 Variable polygamma(int64_t n, Variable x, Where where) {
   const ErrorLine line(where);
   if (n < 0 || n > 170) fail<ArgumentError>("polygamma: n is in [0, 170], not ", n);
@@ -183,6 +212,10 @@ void catalog_special(Catalog& catalog) {
   catalog.add("polygamma(input, n: int)", "the n-th derivative of digamma",
               [](A a) { return polygamma(a.integer("n"), a[0]); });
   catalog.add("sinc(input)", "sin(pi x) / (pi x)", call.operator()<sinc>());
+  catalog.add("i0(input)", "the modified Bessel function of order 0", call.operator()<i0>());
+  catalog.add("i0e(input)", "exp(-|x|) i0(x)", call.operator()<i0e>());
+  catalog.add("i1(input)", "the modified Bessel function of order 1", call.operator()<i1>());
+  catalog.add("i1e(input)", "exp(-|x|) i1(x)", call.operator()<i1e>());
   catalog.add("frac(input)", "x - trunc(x)", call.operator()<frac>());
   catalog.add("nan_to_num(input, nan: float = 0.0, posinf: float = none, neginf: float = none)",
               "numbers in place of NaN and infinities", [](A a) {

@@ -34,6 +34,13 @@ Variable digamma(Variable x, Where where = Where::current());
 /// Returns the n-th derivative of digamma, 0 <= n <= 170.
 Variable polygamma(int64_t n, Variable x, Where where = Where::current());
 
+/// Return the modified Bessel function of the first kind, of order 0 and 1; i0e and i1e are these
+/// times exp(-|x|), which do not overflow.
+Variable i0(Variable x, Where where = Where::current());
+Variable i0e(Variable x, Where where = Where::current());
+Variable i1(Variable x, Where where = Where::current());
+Variable i1e(Variable x, Where where = Where::current());
+
 /// Returns x - trunc(x), with the sign of x.
 Variable frac(const Variable& x, Where where = Where::current());
 /// Returns sin(pi x) / (pi x), and 1 at 0.

@@ -9,6 +9,7 @@
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/extremes.h"
+#include "ops/internal/operands.h"
 #include "ops/special.h"
 #include "ops/unary.h"
 
@@ -55,6 +56,22 @@ struct Ndtri {
 
 Variable ndtri(const Variable& x, Where where) {
   return apply(Ndtri{}, where, is_float(x.dtype()) ? x : x.to(default_dtype(), where));
+}
+Variable log_ndtr(const Variable& x, Where where) {
+  const DType wide = detail::compute_dtype(x.dtype());
+  if (wide != x.dtype()) return log_ndtr(x.to(wide, where), where).to(x.dtype(), where);
+  constexpr double kFar = -10;
+  constexpr int kTerms = 20;
+  const Variable is_far = x<kFar, is_above = x> 0;
+  // Below kFar: log(density(x) / -x) plus the logarithm of the asymptotic series in 1 / x^2.
+  const Variable far = tapegrad::where(is_far, x, kFar), inverse = square(reciprocal(far));
+  Variable series = inverse * -double(2 * kTerms - 1);
+  for (int k = kTerms - 1; k > 0; --k) series = (series + 1) * inverse * -double(2 * k - 1);
+  const double log_root = std::log(2 * std::numbers::pi) / 2;
+  const Variable tail = log1p(series) - square(far) / 2 - log_root - log(-far);
+  const Variable above = log1p(-ndtr(tapegrad::where(is_above, -x, 0)));
+  const Variable middle = log(ndtr(tapegrad::where(is_far, 0, minimum(x, 0)), where));
+  return tapegrad::where(is_far, tail, tapegrad::where(is_above, above, middle));
 }
 Variable mvlgamma(const Variable& x, int64_t p, Where where) {
   if (p < 1 || p > 1024) fail<ArgumentError>("mvlgamma: p is ", p, ", not in [1, 1024]");

@@ -10,6 +10,8 @@ Variable entr(const Variable& x, Where where = Where::current());
 /// Return the distribution function of the standard normal distribution, and its inverse.
 Variable ndtr(const Variable& x, Where where = Where::current());
 Variable ndtri(const Variable& x, Where where = Where::current());
+/// Returns log(ndtr(x)), also where ndtr(x) underflows.
+Variable log_ndtr(const Variable& x, Where where = Where::current());
 /// Returns the logarithm of the multivariate gamma function of dimension p.
 Variable mvlgamma(const Variable& x, int64_t p, Where where = Where::current());
 

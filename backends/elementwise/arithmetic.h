@@ -27,6 +27,7 @@ void register_arithmetic_kernels() {
         constexpr double kLargest = sizeof(T) == sizeof(double) ? 1022 : 126;
         Device::template map<T>(formulas::Ldexp{kLargest}, y, a, b);
       });
+  D::template set<kernels::nextafter, formulas::NextAfter>(TypeList<float, double>());
   D::template set<kernels::copysign, formulas::Copysign>(kFloatTypes);
   D::template set<kernels::addcmul, formulas::Addcmul>(kFloatTypes);
   D::template set<kernels::addcdiv, formulas::Addcdiv>(kFloatTypes);

@@ -24,6 +24,10 @@ void register_special_kernels() {
   D::template set<kernels::lgamma, formulas::Lgamma>(kFloatTypes);
   D::template set<kernels::digamma, formulas::Digamma>(kFloatTypes);
   D::template set<kernels::sinc, formulas::Sinc>(kFloatTypes);
+  D::template set<kernels::i0, formulas::BesselI<0, false>>(kFloatTypes);
+  D::template set<kernels::i0e, formulas::BesselI<0, true>>(kFloatTypes);
+  D::template set<kernels::i1, formulas::BesselI<1, false>>(kFloatTypes);
+  D::template set<kernels::i1e, formulas::BesselI<1, true>>(kFloatTypes);
   D::template set<kernels::gamma_slope, formulas::GammaSlope>(kFloatTypes);
   D::template set<kernels::gamma_cdf, formulas::GammaCdf>(kFloatTypes);
 

@@ -48,12 +48,12 @@ extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& target, doub
 
 // ops/elementwise.h, ops/special.h, ops/binary.h
 
-extern Unary exp2, frac;
+extern Unary exp2, frac, i0, i0e, i1, i1e;
 extern Unary logical_not, signbit;  // y is bool
 extern Unary cube;
 /// Computes y = |a| with the sign of b.
 extern Binary copysign;
-extern Binary logaddexp2, heaviside;
+extern Binary logaddexp2, heaviside, nextafter;
 /// The larger or smaller operand. If just one is NaN, the other one.
 extern Binary fmax, fmin;
 /// Computes y = a * 2^b.

@@ -44,6 +44,12 @@ void elementwise_cases(OpCases& cases) {
   const auto sides = [](double a, double b) { return a == 0 ? b : a > 0 ? 1.0 : 0.0; };
   two("heaviside", Fill::kIntegers, kNormal, sides, floats, 0);
   two(
+      "nextafter", kNormal, kNormal, [](double a, double b) { return std::nextafter(a, b); }, {f64},
+      0);
+  two(
+      "nextafter", kNormal, kNormal,
+      [](double a, double b) { return double(std::nextafter(float(a), float(b))); }, {f32}, 0);
+  two(
       "lcm", Fill::kIntegers, Fill::kIntegers,
       [](double a, double b) { return double(std::lcm(int64_t(a), int64_t(b))); }, {i64, i32}, 0);
 

@@ -67,6 +67,12 @@ void special_cases(OpCases& cases) {
         n == 2 ? [](double x) { return polygamma_sum(2, x); }
                : [](double x) { return polygamma_sum(3, x); },
         Fill::kPositive, {{"n", n}});
+  add("i0", [](double x) { return std::cyl_bessel_i(0, std::fabs(x)); });
+  add("i0e", [](double x) { return std::cyl_bessel_i(0, std::fabs(x)) * std::exp(-std::fabs(x)); });
+  add("i1", [](double x) { return std::copysign(std::cyl_bessel_i(1, std::fabs(x)), x); });
+  add("i1e", [](double x) {
+    return std::copysign(std::cyl_bessel_i(1, std::fabs(x)) * std::exp(-std::fabs(x)), x);
+  });
   add("sinc", [](double x) { return std::sin(M_PI * x) / (M_PI * x); });
   add("frac", [](double x) { return x - std::trunc(x); });
   add("nan_to_num", [](double x) { return x; });

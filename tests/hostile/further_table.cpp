@@ -181,17 +181,23 @@ void add_composed_rows(Table& table) {
     differentiate(pdist(a, p));
     differentiate(linalg::vecdot(a, b, dim));
   });
+  table.add("tensorsolve tensorinv", [](const Variable& a, const Variable& b, int ind) {
+    if (!is_small(a) || !is_small(b)) return;
+    linalg::tensorsolve(a, b, {ind}), linalg::tensorsolve(a, b), linalg::tensorinv(a, ind);
+  });
   table.add("cholesky_inverse cond matrix_rank norm", [](const Variable& x, double r, bool upper) {
     if (!is_small(x)) return;
     linalg::norm(x), linalg::norm(x, r, -1), linalg::matrix_rank(x, r);
     linalg::cond(x), cholesky_inverse(x, upper);
   });
-  table.add("expit gammaln psi entr ndtr ndtri mvlgamma", [](const Variable& x, int64_t p) {
-    if (!is_small(x)) return;
-    differentiate(expit(x)), differentiate(gammaln(x)), differentiate(psi(x));
-    differentiate(entr(x)), differentiate(ndtr(x)), differentiate(ndtri(x));
-    differentiate(mvlgamma(x, p));
-  });
+  table.add("expit gammaln psi entr ndtr ndtri log_ndtr mvlgamma",
+            [](const Variable& x, int64_t p) {
+              if (!is_small(x)) return;
+              differentiate(expit(x)), differentiate(gammaln(x)), differentiate(psi(x));
+              differentiate(entr(x)), differentiate(ndtr(x)), differentiate(ndtri(x)),
+                  differentiate(log_ndtr(x));
+              differentiate(mvlgamma(x, p));
+            });
 }
 
 /// A data set of as many items as asked, without items.

@@ -7,11 +7,13 @@
 #include <limits>
 
 #include "core/autograd/gradcheck.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/linalg_composed.h"
 #include "ops/matmul.h"
+#include "ops/products.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -275,6 +277,24 @@ TEST(Linalg, ABatchGivesWhatItsMatricesGive) {
     expect_same(linalg::det(one), d);
     expect_same(linalg::matrix_exp(one), e);
   }
+}
+
+TEST(Linalg, TensorsAsMatrices) {
+  manual_seed(5);
+  const Variable b = randn({2, 3}, {.dtype = f64});
+  const Variable a = randn({2, 3, 6}, {.dtype = f64}).requires_grad_();
+  const Variable x = linalg::tensorsolve(a, b);
+  EXPECT_EQ(x.shape(), Shape({6}));
+  EXPECT_TRUE(allclose(tensordot(a, x, 1), b, 1e-10));
+  EXPECT_TRUE(gradcheck([&](const Variable& m) { return linalg::tensorsolve(m, b); }, a));
+  EXPECT_TRUE(allclose(linalg::tensorsolve(a.permute({0, 2, 1}), b, {1}), x, 1e-10));
+  const Variable c = randn({4, 6, 8, 3}, {.dtype = f64});
+  const Variable d = randn({4, 6}, {.dtype = f64});
+  EXPECT_EQ(linalg::tensorinv(c).shape(), Shape({8, 3, 4, 6}));
+  EXPECT_TRUE(allclose(tensordot(linalg::tensorinv(c), d, 2), linalg::tensorsolve(c, d), 1e-8));
+  EXPECT_THROW(linalg::tensorsolve(a, d), ShapeError);
+  EXPECT_THROW(linalg::tensorinv(c, 1), ShapeError);
+  EXPECT_THROW(linalg::tensorinv(c, 4), ArgumentError);
 }
 
 TEST(Linalg, T03_RanksAndNormsOfEmptyMatrices) {

@@ -290,6 +290,49 @@ TEST(Special, IntegersBecomeFloats) {
 }
 
 // The values were computed with mpmath to 20 digits.
+TEST(Special, ModifiedBesselFunctions) {
+  expect_values("i0", i0,
+                {{-30, 781672297823.97748972},
+                 {0.25, 1.0156861412236079234},
+                 {19.875, 38562339.11765101197},
+                 {20.125, 49202462.440683415209},
+                 {700, 1.5295933476718737363e+302}});
+  expect_values("i1", i1,
+                {{-30, -768532038938.95699949},
+                 {0.25, 0.12597910894546792591},
+                 {19.875, 37579346.512828665143},
+                 {20.125, 47964035.543239812039},
+                 {90, 5.1106068152565981569e+37}});
+  expect_values("i0e", i0e, {{-3, 0.24300035416182539847}, {700, 0.015081295651531357587}});
+  expect_values("i1e", i1e, {{-3, -0.19682671329730085363}, {700, 0.015070519444716846949}});
+  expect_exactly(i0(make<double>({kInf, -kInf, kNaN, 0})), {kInf, kInf, kNaN, 1});
+  expect_exactly(i1(make<double>({kInf, -kInf, kNaN, 0})), {kInf, -kInf, kNaN, 0});
+  expect_exactly(i0e(make<double>({kInf, -kInf, kNaN, 0})), {0, 0, kNaN, 1});
+  // I1'(0) = 1/2, and the third derivative is 3/8.
+  const Variable zero = make<double>({0}).requires_grad_();
+  const auto slope = [&](const Variable& y) { return grad(sum(y), zero, {.create_graph = true}); };
+  expect_exactly(slope(i1(zero)), {0.5});
+  expect_exactly(slope(slope(slope(i1(zero)))), {0.375});
+  for (const Function f : {Function(i0), Function(i1), Function(i0e), Function(i1e)})
+    EXPECT_TRUE(gradcheck([f](const Variable& x) { return f(x, Where::current()); },
+                          make<double>({-3, -0.4, 1e-3, 0.2, 0.7, 5}).requires_grad_(),
+                          {.order = 2}));
+}
+
+TEST(Special, LogOfTheNormalDistributionFunction) {
+  const auto f = [](const Variable& x) { return log_ndtr(x); };
+  expect_values("log_ndtr", f,
+                {{-200, -20006.217280898190402},
+                 {-30, -454.32124395634319711},
+                 {-10.5, -58.404187061073243416},
+                 {-9.5, -48.306019298965230282},
+                 {-0.25, -0.91306176481113505517},
+                 {2, -0.023012909328963488465}});
+  EXPECT_TRUE(
+      gradcheck(f, make<double>({-12, -9, -3, -0.4, 0.5, 3}).requires_grad_(), {.order = 2}));
+  EXPECT_EQ(log_ndtr(make<float>({-11}).to(f16)).item(), -63.8125);  // ndtr(-11) is 2e-28
+}
+
 TEST(Special, NormalQuantilesOfSmallProbabilities) {
   const std::vector<Point> points = {{1e-300, -37.047096299361199237},
                                      {1e-100, -21.273453560965324294},

@@ -98,6 +98,8 @@ def elementwise():
     row("hardsigmoid", N(3, 4), torch_function=lambda x: torch.clamp(x / 6 + 0.5, 0, 1), limit=POINT)
     for op in "log log1p log2 log10 sqrt rsqrt reciprocal".split():
         row(op, P(3, 4), limit=POINT)
+    for op in "i0 i0e i1 i1e".split():
+        row(op, N(3, 4), torch_function=getattr(torch.special, op), limit=POINT)
     trigamma = "PyTorch's trigamma errs by 1e-10 in float64; `polygamma` is compared with its zeta function"
     row("lgamma", P(3, 4), order=1, why=trigamma)
     row("digamma", P(3, 4), order=0, why=trigamma)
@@ -116,6 +118,7 @@ def elementwise():
     row("float_power", P(3, 4), N(4), dtypes=("F64",), why="results are float64")
     row("xlog1py", N(3, 4), P(4), torch_function=torch.special.xlog1py)
     row("heaviside", N(3, 4), N(4))
+    row("nextafter", N(3, 4), N(4), dtypes=("float32", "float64"))
     row("lcm", W(3, 4), W(4))
     row("isin", W(3, 4), W(3))
     row("clamp_min", N(3, 4), N(4), torch_function=lambda x, bound: torch.clamp(x, min=bound))
