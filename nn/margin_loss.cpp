@@ -26,6 +26,10 @@ TripletMarginLoss::TripletMarginLoss(TripletMarginOptions options, Where where)
 }
 TripletMarginLoss::TripletMarginLoss(double margin, double p, Where where)
     : TripletMarginLoss(TripletMarginOptions{.margin = margin, .p = p}, where) {}
+TripletMarginWithDistanceLoss::TripletMarginWithDistanceLoss(TripletDistanceOptions options)
+    : Function3(options) {
+  require_positive(kind(), ".margin", options.margin, options.by_name.where);
+}
 MarginRankingLoss::MarginRankingLoss(MarginOptions options) : Function3(options) {}
 CosineEmbeddingLoss::CosineEmbeddingLoss(MarginOptions options) : Function3(options) {}
 HingeEmbeddingLoss::HingeEmbeddingLoss(HingeEmbeddingOptions options) : Function2(options) {}

@@ -25,6 +25,12 @@ struct TripletMarginLoss final
   explicit TripletMarginLoss(TripletMarginOptions options = {}, Where where = Where::current());
   explicit TripletMarginLoss(double margin, double p = 2.0, Where where = Where::current());
 };
+/// TripletMarginLoss with a distance of the program, a function of two Variables.
+struct TripletMarginWithDistanceLoss final
+    : Function3<TripletMarginWithDistanceLoss, triplet_margin_with_distance_loss,
+                TripletDistanceOptions> {
+  explicit TripletMarginWithDistanceLoss(TripletDistanceOptions options = {});
+};
 struct MarginRankingLoss final
     : Function3<MarginRankingLoss, detail::LossOfThree<MarginOptions>(margin_ranking_loss),
                 MarginOptions> {

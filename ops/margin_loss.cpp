@@ -14,6 +14,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
+#include "ops/distance.h"
 #include "ops/index.h"
 #include "ops/internal/loss_reduction.h"
 #include "ops/internal/operands.h"
@@ -41,6 +42,23 @@ void check_all_floats(std::string_view op, const Variables&... xs) {
 
 }  // namespace
 
+Variable triplet_margin_with_distance_loss(const Variable& anchor, const Variable& positive,
+                                           const Variable& negative, TripletDistanceOptions options,
+                                           Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(triplet_margin_with_distance_loss, where, anchor, positive, negative,
+                      options);
+  const CallLine line(where);
+  check_all_floats("triplet_margin_with_distance_loss", anchor, positive, negative);
+  const auto distance = [&](const Variable& a, const Variable& b) {
+    return options.distance_function ? options.distance_function(a, b) : pairwise_distance(a, b);
+  };
+  Variable far = distance(anchor, negative);
+  if (options.swap) far = minimum(far, distance(positive, negative));
+  return reduced(positive_part(distance(anchor, positive) - far + options.margin),
+                 options.reduction);
+}
+
 Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
                              const Variable& negative, TripletMarginOptions options, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
@@ -56,10 +74,11 @@ Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
   const auto distance = [&](const Variable& a, const Variable& b) {
     return norm(a - b + options.eps, options.p, {-1});
   };
-  Variable far = distance(anchor, negative);
-  if (options.swap) far = minimum(far, distance(positive, negative));
-  return reduced(positive_part(distance(anchor, positive) - far + options.margin),
-                 options.reduction);
+  return triplet_margin_with_distance_loss(anchor, positive, negative,
+                                           {.distance_function = distance,
+                                            .margin = options.margin,
+                                            .swap = options.swap,
+                                            .reduction = options.reduction});
 }
 
 Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Variable& target,

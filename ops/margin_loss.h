@@ -2,6 +2,9 @@
 // describes shapes and reductions.
 #pragma once
 
+#include <functional>
+
+#include "core/base/by_name.h"
 #include "core/tape/variable.h"
 #include "ops/loss_reduction.h"
 
@@ -19,6 +22,20 @@ struct TripletMarginOptions {
 Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
                              const Variable& negative, TripletMarginOptions options = {},
                              Where where = Where::current());
+
+struct TripletDistanceOptions {
+  ByName by_name = {};
+  /// Distance of each pair of rows. Default: pairwise_distance().
+  std::function<Variable(const Variable&, const Variable&)> distance_function = {};
+  double margin = 1.0;
+  bool swap = false;
+  Reduction reduction = Reduction::kMean;
+};
+/// Returns triplet_margin_loss with a distance of the caller.
+Variable triplet_margin_with_distance_loss(const Variable& anchor, const Variable& positive,
+                                           const Variable& negative,
+                                           TripletDistanceOptions options = {},
+                                           Where where = Where::current());
 
 /// Options of margin_ranking_loss() and cosine_embedding_loss().
 struct MarginOptions {

@@ -418,11 +418,14 @@ void add_loss_rows(Table& table) {
         use(MultiLabelMarginLoss(), x, Variable(y));
       });
   table.add(
-      "TripletMarginLoss::TripletMarginLoss MarginRankingLoss::MarginRankingLoss "
+      "TripletMarginLoss::TripletMarginLoss "
+      "TripletMarginWithDistanceLoss::TripletMarginWithDistanceLoss "
+      "triplet_margin_with_distance_loss MarginRankingLoss::MarginRankingLoss "
       "CosineEmbeddingLoss::CosineEmbeddingLoss GaussianNLLLoss::GaussianNLLLoss "
       "Function3::Function3 Function3::forward",
       [](const Variable& x, const Variable& y, const Variable& z, double a) {
         use(TripletMarginLoss({.margin = a}), x, y, z);
+        use(TripletMarginWithDistanceLoss({.margin = a}), x, y, z);
         use(MarginRankingLoss({.margin = a}), x, y, z);
         use(GaussianNLLLoss({.eps = a}), x, y, z);
         use(CosineEmbeddingLoss({.margin = a}), x, y, z);

@@ -27,6 +27,17 @@ TEST(MarginLoss, Triplet) {
                                     {.swap = swap, .reduction = Reduction::kNone}),
                 {0.6763277478901881, 0.6763277478901881});
   EXPECT_THROW(triplet_margin_loss(a, a, a, {.p = 0.0}), ArgumentError);
+  // PyTorch: nn.TripletMarginWithDistanceLoss(margin=0.5, distance_function=lambda a, b: ...)
+  const Variable x = tensor({{1.0, 0.0}}, {.dtype = f64}), y = tensor({{1.0, 1.0}}, {.dtype = f64}),
+                 z = tensor({{1.0, 0.5}}, {.dtype = f64});
+  const auto cosine = [](const Variable& p, const Variable& q) {
+    return 1.0 - sum(p * q, -1) / (norm(p, 2, {-1}) * norm(q, 2, {-1}));
+  };
+  expect_near(
+      triplet_margin_with_distance_loss(x, y, z, {.distance_function = cosine, .margin = 0.5}),
+      {0.687320409813}, 1e-10);
+  expect_near(triplet_margin_with_distance_loss(x, y, z), {triplet_margin_loss(x, y, z).item()},
+              1e-12);
   EXPECT_THROW(triplet_margin_loss(a, a, select(a, 0, 0)), ShapeError);
 }
 
