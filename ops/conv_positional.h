@@ -77,6 +77,9 @@ Variable conv1d(const Variable& x, const Variable& weight, NamedPaddingOptions<i
 template <typename = void>
 Variable conv2d(const Variable& x, const Variable& weight, NamedPaddingOptions<Size2d> options,
                 Where where = Where::current());
+template <typename = void>
+Variable conv3d(const Variable& x, const Variable& weight, NamedPaddingOptions<Size3d> options,
+                Where where = Where::current());
 
 Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias, int64_t stride,
                 Padding<int64_t> padding = 0, int64_t dilation = 1, int64_t groups = 1,
@@ -98,6 +101,13 @@ template <typename>
 Variable conv2d(const Variable& x, const Variable& weight, NamedPaddingOptions<Size2d> options,
                 Where where) {
   return conv2d(x, weight, {}, options.stride, options.padding.name, options.dilation,
+                options.groups, where);
+}
+
+template <typename>
+Variable conv3d(const Variable& x, const Variable& weight, NamedPaddingOptions<Size3d> options,
+                Where where) {
+  return conv3d(x, weight, {}, options.stride, options.padding.name, options.dilation,
                 options.groups, where);
 }
 

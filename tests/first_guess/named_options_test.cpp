@@ -238,6 +238,8 @@ TEST(FirstGuessNamed, OpsWithSeveralOptions) {
   GUESS("[1, 1, 4, 4]", conv2d(image, taps, {.padding = {1, 1}}).shape());
   GUESS("[1, 1, 2, 2]", conv2d(image, taps, {}).shape());
   GUESS("[1, 1, 8]", conv1d(ones({1, 1, 8}), ones({1, 1, 3}), {.padding = "same"}).shape());
+  GUESS("[1, 1, 4, 4, 4]",
+        conv3d(ones({1, 1, 4, 4, 4}), ones({1, 1, 3, 3, 3}), {.padding = "same"}).shape());
   GUESS("[[1, 3, 6]]", embedding(tensor({0}), x, {.padding_idx = 0}));
   EXPECT_TRUE(nn::CosineSimilarity({.dim = 1, .eps = 1e-6})(x, x).allclose(ones({2})));
   GUESS("0",
