@@ -7,6 +7,7 @@
 #include "ops/catalog.h"
 #include "ops/index.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/reduce_kernels.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -17,6 +18,7 @@ namespace kernels {
 constinit decltype(amax) amax{"amax"}, amin{"amin"};
 constinit decltype(contains) contains{"any"};
 constinit decltype(extreme) extreme{"max"};
+constinit decltype(extreme_backward) extreme_backward{"amax_backward"};
 
 }  // namespace kernels
 
@@ -43,6 +45,20 @@ struct Amax {
     const Variable x = this->x(), y = this->y();
     const Variable chosen = eq(x, extent.keep(y)).to(x.dtype());
     return chosen * (extent.keep(dy) / sum_to(chosen, extent.kept));
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    const Tensor x = this->x.value();
+    const Shape shape = extent.rows_of(x);
+    if (shape.rank() == 0 || !kernels::extreme_backward.has(x.device().type, x.dtype()))
+      return backward(Variable(dy)).value();
+    const auto as = [](const Tensor& tensor, const Shape& shape) {
+      const Tensor dense = tensor.contiguous();
+      return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
+    };
+    const Shape one{shape[0], 1, shape[2]};
+    Tensor dx = x.empty_like(x.shape()), rows = as(dx, shape);
+    kernels::extreme_backward(as(dy, one), as(x, shape), as(y.value(), one), rows);
+    return dx;
   }
 };
 

@@ -195,7 +195,7 @@ struct LogSumExp {
   Tensor forward(const Tensor& x) {
     require_float(kName, x);
     Tensor y = x.empty_like(extent.to);
-    if (const Shape rows = interleaved_rows(x); rows.rank() > 0) {
+    if (const Shape rows = extent.rows_of(x); rows.rank() > 0) {
       kernels::logsumexp(x.with_layout({rows, contiguous_strides(rows), x.layout().offset}), y);
       return y;
     }
@@ -225,23 +225,6 @@ struct LogSumExp {
     Tensor dx = x.empty_like(x.shape());
     kernels::logsumexp_backward(kept(dy), x, kept(y.value()), dx);
     return dx;
-  }
-
- private:
-  /// Returns the shape [outer, count, inner] of a contiguous x whose reduced dimensions lie
-  /// together.
-  Shape interleaved_rows(const Tensor& x) const {
-    if (!x.is_contiguous() || x.numel() == 0) return {};
-    int first = 0, last = x.rank();
-    const auto is_kept = [&](int i) { return extent.kept[i] == x.shape()[i]; };
-    while (first < last && is_kept(first)) ++first;
-    while (last > first && is_kept(last - 1)) --last;
-    Shape rows{1, 1, 1};
-    for (int i = 0; i < x.rank(); ++i) {
-      if (i >= first && i < last && is_kept(i) && x.shape()[i] != 1) return {};
-      rows[i < first ? 0 : i < last ? 1 : 2] *= x.shape()[i];
-    }
-    return rows;
   }
 };
 

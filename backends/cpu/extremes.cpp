@@ -1,7 +1,9 @@
 // Extremes and their positions along one dimension.
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/independent_rows.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
+#include "ops/internal/reduce_kernels.h"
 #include "ops/reduce.h"
 
 namespace tapegrad::backends::cpu {
@@ -163,9 +165,105 @@ void extreme(const Tensor& x, bool largest, Tensor& values, Tensor& indices) {
     find_extremes<false, T>(x, values, indices);
 }
 
+/// Counts the equal elements of each column, or of each row if inner is 1, before it shares dy.
+template <typename T>
+class ExtremeGradient {
+ public:
+  ExtremeGradient(const Tensor& dy, const Tensor& x, const Tensor& y, Tensor& dx)
+      : dy_(dy.data<T>()),
+        x_(x.data<T>()),
+        y_(y.data<T>()),
+        dx_(dx.data<T>()),
+        rows_(x.shape()[1]),
+        inner_(x.shape()[2]),
+        width_(std::min<int64_t>(inner_, kWidth)),
+        strips_((inner_ + width_ - 1) / width_),
+        lines_(x.shape()[0] * strips_),
+        // A piece has at most 2^30 rows, so that its counts fit in 32 bits.
+        pieces_(std::max(pieces_for(lines_, rows_ * width_, rows_), (rows_ >> 30) + 1)) {}
+
+  void run() const {
+    const bool is_large = lines_ * rows_ * width_ > kParallel;
+    if (pieces_ == 1) {
+      share_tasks(lines_, is_large, [this](int64_t line) {
+        const Part part = part_at(line);
+        Count counts[kWidth];
+        std::fill_n(counts, width_, Count(0));
+        count(part, counts);
+        share(part, counts);
+      });
+      return;
+    }
+    std::vector<Count> all(size_t(lines_ * pieces_ * width_));
+    share_tasks(lines_ * pieces_, is_large,
+                [&](int64_t task) { count(part_at(task), all.data() + task * width_); });
+    share_tasks(lines_ * pieces_, is_large, [&](int64_t task) {
+      const Count* counts = all.data() + task / pieces_ * pieces_ * width_;
+      Count totals[kWidth];
+      std::fill_n(totals, width_, Count(0));
+      for (int64_t i = 0; i < pieces_ * width_; ++i) totals[i % width_] += counts[i];
+      share(part_at(task), totals);
+    });
+  }
+
+ private:
+  static constexpr int64_t kWidth = 64;                                // most columns of a strip
+  using Count = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T
+
+  /// Rows of a strip of columns.
+  struct Part {
+    int64_t x, y;  // offsets of the first element
+    int64_t rows, width;
+  };
+
+  Part part_at(int64_t task) const {
+    const int64_t line = task / pieces_, piece = task % pieces_;
+    const int64_t outer = line / strips_, column = line % strips_ * width_;
+    const int64_t first = piece * rows_ / pieces_, last = (piece + 1) * rows_ / pieces_;
+    return {(outer * rows_ + first) * inner_ + column, outer * inner_ + column, last - first,
+            std::min(width_, inner_ - column)};
+  }
+  void count(const Part& part, Count* counts) const {
+    const T *x = x_ + part.x, *y = y_ + part.y;
+    if (inner_ == 1) {
+      Count found = 0;
+      for (int64_t i = 0; i < part.rows; ++i) found += Count(x[i] == *y);
+      *counts = found;
+      return;
+    }
+    for (int64_t i = 0; i < part.rows; ++i, x += inner_)
+      for (int64_t j = 0; j < part.width; ++j) counts[j] += Count(x[j] == y[j]);
+  }
+  void share(const Part& part, const Count* counts) const {
+    const T *x = x_ + part.x, *y = y_ + part.y;
+    T *dx = dx_ + part.x, shares[kWidth], others[kWidth];
+    for (int64_t j = 0; j < part.width; ++j) {
+      shares[j] = dy_[part.y + j] / T(counts[j]);
+      others[j] = 0 * shares[j];  // NaN for the extreme of a NaN
+    }
+    if (inner_ == 1) {
+      for (int64_t i = 0; i < part.rows; ++i) dx[i] = x[i] == *y ? shares[0] : others[0];
+      return;
+    }
+    for (int64_t i = 0; i < part.rows; ++i, x += inner_, dx += inner_)
+      for (int64_t j = 0; j < part.width; ++j) dx[j] = x[j] == y[j] ? shares[j] : others[j];
+  }
+
+  const T *dy_, *x_, *y_;
+  T* dx_;
+  int64_t rows_, inner_, width_, strips_, lines_, pieces_;
+};
+
 }  // namespace
 
 void register_extremes() {
+  constexpr TypeList<float, double> kTypes;
+  set<kernels::extreme_backward>(
+      kTypes, []<typename T>(TypeTag<T>, auto&... a) { ExtremeGradient<T>(a...).run(); });
+  set_independent_rows<kernels::extreme_backward, 0b1111,
+                       [](const Tensor&, const Tensor& x, const Tensor&, const Tensor&) {
+                         return rows_along(x);
+                       }>(kTypes);
   set<kernels::extreme>(kNumberTypes, []<typename T>(TypeTag<T>, auto&... a) { extreme<T>(a...); });
   set<kernels::cumsum>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { sum_up<T>(a...); });
 }

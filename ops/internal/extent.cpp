@@ -31,6 +31,20 @@ Tensor Extent::finish(const Tensor& y) const {
   return to == kept ? y : y.with_layout({to, contiguous_strides(to), y.layout().offset});
 }
 
+Shape Extent::rows_of(const Tensor& x) const {
+  if (!x.is_contiguous() || x.numel() == 0) return {};
+  int first = 0, last = x.rank();
+  const auto is_kept = [&](int i) { return kept[i] == x.shape()[i]; };
+  while (first < last && is_kept(first)) ++first;
+  while (last > first && is_kept(last - 1)) --last;
+  Shape rows{1, 1, 1};
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i >= first && i < last && is_kept(i) && x.shape()[i] != 1) return {};
+    rows[i < first ? 0 : i < last ? 1 : 2] *= x.shape()[i];
+  }
+  return rows;
+}
+
 Variable Extent::keep(const Variable& y) const { return y.shape() == kept ? y : reshape(y, kept); }
 
 Variable Extent::spread(const Variable& y) const { return expand(keep(y), from); }

@@ -21,6 +21,9 @@ struct Extent {
   Tensor finish(const Tensor& y) const;
   /// Reshapes y, of shape `to`, to shape `kept`.
   Variable keep(const Variable& y) const;
+  /// Returns the shape [outer, count, inner] of a contiguous x whose reduced dimensions are
+  /// adjacent; an empty shape for other tensors.
+  Shape rows_of(const Tensor& x) const;
   /// Expands y, of shape `to`, to shape `from`.
   Variable spread(const Variable& y) const;
 };

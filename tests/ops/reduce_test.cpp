@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/autograd/derivatives.h"
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
 #include "core/tape/view.h"
@@ -436,6 +437,34 @@ TEST(Reduce, CumulativeSum) {
   EXPECT_EQ(values(grad(sum(cumsum(x, 1)), x)), (Doubles{3, 2, 1, 3, 2, 1}));
   const Variable ones_sum = cumsum(ones({(1 << 24) + 8}), 0);
   EXPECT_EQ(slice(ones_sum, 0, -1).item(), 16777224);
+}
+
+/// The kernel's gradients of extremes have the bits of the rule for recorded passes: ties, rows and
+/// columns of several strips and pieces, and NaN.
+TEST(Reduce, GradientsOfExtremesEqualRecordedOnes) {
+  struct Sizes {
+    Shape shape;
+    Dims dims;
+  };
+  for (const auto& [shape, dims] :
+       {Sizes{{7, 300}, {1}}, Sizes{{7, 300}, {0}}, Sizes{{3, 40, 5}, {1}},
+        Sizes{{3, 4, 50}, {0, 1}}, Sizes{{3, 4, 50}, {0, 2}}, Sizes{{300000}, {}},
+        Sizes{{150000, 3}, {0}}, Sizes{{2, 1, 600}, {1}}})
+    for (DType dtype : {f32, f64, f16})
+      for (const bool with_nan : {false, true}) {
+        Variable x = counted(shape, dtype).clamp(-6, 6);
+        if (with_nan) flatten(x)[0] = kNan;
+        x.requires_grad_();
+        for (const Variable& y : {amax(x, dims), amin(x, dims)}) {
+          const Variable dy = counted(y.shape(), dtype);
+          const Variable found = grad({y}, {x}, {.grad_outputs = {dy}, .retain_graph = true})[0];
+          const Variable wanted =
+              grad({y}, {x}, {.grad_outputs = {dy}, .create_graph = true})[0].detach();
+          const auto agree = [](double a, double b) { return a == b || (a != a && b != b); };
+          ASSERT_TRUE(std::ranges::equal(values(found), values(wanted), agree))
+              << shape << dims << dtype;
+        }
+      }
 }
 
 TEST(Reduce, SumToKeepsAnEqualShape) {
