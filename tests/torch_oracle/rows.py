@@ -20,8 +20,12 @@ class In:
         self.kind, self.shape, self.bound = kind, shape, bound
 
     @property
+    def is_float(self):
+        return self.kind not in ("index", "label", "whole", "sorted", "bool")
+
+    @property
     def differentiable(self):
-        return self.kind not in ("index", "bool", "whole", "sign", "label")
+        return self.is_float and self.kind != "sign"
 
     def draw(self, rng):
         n = int(np.prod(self.shape, dtype=np.int64))
@@ -33,6 +37,8 @@ class In:
             return rng.random(self.shape) < 0.5
         if self.kind == "whole":
             return rng.integers(1, 9, self.shape).astype(np.int64)
+        if self.kind == "sorted":
+            return np.sort(rng.integers(1, 9, self.shape).astype(np.int64))
         if self.kind == "definite":
             x = rng.standard_normal(self.shape)
             return x @ np.swapaxes(x, -1, -2) + np.eye(self.shape[-1])
@@ -63,6 +69,7 @@ def U(*shape): return In("unit", *shape)
 def A(*shape): return In("above", *shape)
 def D(*shape): return In("distinct", *shape)
 def W(*shape): return In("whole", *shape)
+def S(*shape): return In("sorted", *shape)
 def B(*shape): return In("bool", *shape)
 def I(bound, *shape): return In("index", *shape, bound=bound)
 
@@ -211,7 +218,7 @@ def reductions():
     row("unique", I(4, 9), torch_function=lambda x: torch.unique(x, return_inverse=True, return_counts=True))
     row("unique", I(2, 6, 2), dim=0,
         torch_function=lambda x, dim: torch.unique(x, return_inverse=True, return_counts=True, dim=dim))
-    row("searchsorted", W(6), W(3, 2), torch_function=lambda s, x: torch.searchsorted(s, x), dtypes=())
+    row("searchsorted", S(6), W(3, 2), torch_function=lambda s, x: torch.searchsorted(s, x), dtypes=())
 
 
 def products():

@@ -111,8 +111,7 @@ class Case:
 
     def make(self, slot, rng):
         values = slot.draw(rng)
-        kind = slot.kind in ("index", "label", "whole", "bool")
-        stored, exact = (values, values) if kind else rounded(values, self.dtype)
+        stored, exact = rounded(values, self.dtype) if slot.is_float else (values, values)
         bits = stored.bits if isinstance(stored, harness.BFloat16) else stored
         base, view = arranged(bits, self.layout)
         if base is None:
@@ -222,8 +221,7 @@ def make_cases(catalog, pattern):
         kinds = [DTYPES[d] for d in about["dtypes"]["cpu"] if d in DTYPES]
         if row.dtypes is not None:
             kinds = [k for k in kinds if k in row.dtypes]
-        floats = any(i is not None and i.kind not in ("index", "label", "whole", "bool")
-                     for slot in row.inputs for i in (slot if isinstance(slot, list) else [slot]))
+        floats = any(i is not None and i.is_float for slot in row.inputs for i in (slot if isinstance(slot, list) else [slot]))
         for dtype in kinds if floats else ["F64"]:
             for layout in LAYOUTS:
                 name = f"{row.op}/{number}/{dtype}/{layout.replace(' ', '')}"
