@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numbers>
 #include <type_traits>
 
 #include "backends/formulas.h"
@@ -126,18 +127,88 @@ struct Tanh {
     return Functions<V>::tanh(x);
   }
 };
-struct TanhBackward {
-  template <typename V>
-  TG_HD V operator()(V dy, V y) const {
-    return dy * (V(1) - y * y);
-  }
-};
 struct Erf {
   template <typename V>
   TG_HD V operator()(V x) const {
     return Functions<V>::erf(x);
   }
 };
+
+// Gradients dx of dy. y is the result of the function of x.
+
+struct AbsBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return dy * Sign{}(x);
+  }
+};
+struct SquareBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return dy * (x * V(2));
+  }
+};
+struct Expm1Backward {
+  template <typename V>
+  TG_HD V operator()(V dy, V y) const {
+    return dy * (y + V(1));
+  }
+};
+struct Log1pBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return dy / (x + V(1));
+  }
+};
+struct SqrtBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V y) const {
+    return dy / (y * V(2));
+  }
+};
+struct RsqrtBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V y) const {
+    return dy * (y * y * y * V(-0.5));
+  }
+};
+struct ReciprocalBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V y) const {
+    return -(dy * (y * y));
+  }
+};
+struct SinBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return dy * Functions<V>::cos(x);
+  }
+};
+struct CosBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return -(dy * Functions<V>::sin(x));
+  }
+};
+struct TanBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V y) const {
+    return dy * (y * y + V(1));
+  }
+};
+struct TanhBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V y) const {
+    return dy * (V(1) - y * y);
+  }
+};
+struct ErfBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return dy * (Functions<V>::exp(-(x * x)) * V(2 * std::numbers::inv_sqrtpi));
+  }
+};
+
 struct Floor {
   template <typename V>
   TG_HD V operator()(V x) const {

@@ -20,6 +20,7 @@ constinit Binary add{"add"}, sub{"sub"}, mul{"mul"}, div{"div"}, pow{"pow"}, max
 constinit Binary eq{"eq"}, ne{"ne"}, lt{"lt"}, le{"le"}, gt{"gt"}, ge{"ge"};
 constinit Binary logical_and{"logical_and"}, logical_or{"logical_or"};
 constinit Unary logical_not{"logical_not"}, cube{"cube"};
+constinit decltype(div_backward) div_backward{"div_backward"};
 constinit decltype(larger_gradient) larger_gradient{"larger_gradient"};
 constinit decltype(where) where{"where"};
 
@@ -85,11 +86,15 @@ struct Div : BinaryOp<kernels::div> {
   }
   std::array<Tensor, 2> kernel_backward(const Tensor& dy, Needs needs) const {
     std::array<Tensor, 2> dx;
-    Tensor da = compute(kernels::div, dy, b.value());
-    if (needs[1]) {
-      const Tensor y = compute(kernels::div, a.value(), b.value());
-      dx[1] = reduce_product(1, da, y);
+    const bool sums = shapes.is_broadcast(1) || dtypes[0] != dtypes[1];
+    Tensor da;
+    if (needs[0] || sums) da = compute(kernels::div, dy, b.value());
+    if (needs[1] && sums) {
+      dx[1] = reduce_product(1, da, compute(kernels::div, a.value(), b.value()));
       kernels::neg(dx[1], dx[1]);
+    } else if (needs[1]) {
+      dx[1] = dy.empty_like();
+      kernels::div_backward(dy, a.value(), b.value(), dx[1]);
     }
     if (needs[0]) dx[0] = reduce(0, std::move(da));
     return dx;
@@ -148,6 +153,12 @@ struct PowNumber {
     if (exponent.real() == 0) return zeros_like(dy);
     if (exponent.real() == 1) return dy;
     return dy * (exponent.real() * pow(x(), exponent.real() - 1));
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    if (exponent.real() != 2) return backward(Variable(dy)).value();
+    Tensor dx = result_over(dy);
+    kernels::square_backward(dy, x.value(), dx);
+    return dx;
   }
 };
 

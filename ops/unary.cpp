@@ -11,6 +11,7 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/pointwise_kernels.h"
 
 namespace tapegrad {
 
@@ -23,7 +24,12 @@ constinit Unary sin{"sin"}, cos{"cos"}, tan{"tan"}, tanh{"tanh"}, erf{"erf"};
 constinit Unary floor{"floor"}, ceil{"ceil"}, round{"round"}, trunc{"trunc"};
 constinit Unary isnan{"isnan"}, isfinite{"isfinite"};
 constinit decltype(clamp) clamp{"clamp"};
-constinit decltype(tanh_backward) tanh_backward{"tanh_backward"};
+constinit Binary abs_backward{"abs_backward"}, square_backward{"square_backward"};
+constinit Binary log1p_backward{"log1p_backward"}, expm1_backward{"expm1_backward"};
+constinit Binary sqrt_backward{"sqrt_backward"}, rsqrt_backward{"rsqrt_backward"};
+constinit Binary reciprocal_backward{"reciprocal_backward"}, erf_backward{"erf_backward"};
+constinit Binary sin_backward{"sin_backward"}, cos_backward{"cos_backward"};
+constinit Binary tan_backward{"tan_backward"}, tanh_backward{"tanh_backward"};
 constinit decltype(piecewise) piecewise{"piecewise"};
 }  // namespace kernels
 
@@ -37,6 +43,13 @@ struct FlatOp : UnaryOp<kernel> {
   Variable backward(const Variable& dy) const { return zeros_like(dy); }
 };
 
+/// Computes a gradient from dy and from the operand or the result.
+Tensor by_kernel(const kernels::Binary& gradient, const Tensor& dy, const Tensor& saved) {
+  Tensor dx = result_over(dy);
+  gradient(dy, saved, dx);
+  return dx;
+}
+
 struct Neg : UnaryOp<kernels::neg> {
   static constexpr std::string_view kName = "neg";
   Variable backward(const Variable& dy) const { return neg(dy); }
@@ -47,6 +60,9 @@ struct Abs : UnaryOp<kernels::abs> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy * sign(x()); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::abs_backward, dy, x.value());
+  }
 };
 
 struct Sign : FlatOp<kernels::sign> {
@@ -65,6 +81,9 @@ struct Expm1 : UnaryOp<kernels::expm1> {
   SavedOutput<> y{};
   auto saved() { return std::tie(y); }
   Variable backward(const Variable& dy) const { return dy * (y() + 1); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::expm1_backward, dy, y.value());
+  }
 };
 
 struct Log : UnaryOp<kernels::log> {
@@ -79,6 +98,9 @@ struct Log1p : UnaryOp<kernels::log1p> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy / (x() + 1); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::log1p_backward, dy, x.value());
+  }
 };
 
 struct Log2 : UnaryOp<kernels::log2> {
@@ -100,6 +122,9 @@ struct Sqrt : UnaryOp<kernels::sqrt> {
   SavedOutput<> y{};
   auto saved() { return std::tie(y); }
   Variable backward(const Variable& dy) const { return dy / (y() * 2); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::sqrt_backward, dy, y.value());
+  }
 };
 
 struct Rsqrt : UnaryOp<kernels::rsqrt> {
@@ -110,6 +135,9 @@ struct Rsqrt : UnaryOp<kernels::rsqrt> {
     const Variable root = y();
     return dy * (root * root * root * -0.5);
   }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::rsqrt_backward, dy, y.value());
+  }
 };
 
 struct Square : UnaryOp<kernels::square> {
@@ -117,6 +145,9 @@ struct Square : UnaryOp<kernels::square> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy * (x() * 2); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::square_backward, dy, x.value());
+  }
 };
 
 struct Reciprocal : UnaryOp<kernels::reciprocal> {
@@ -127,6 +158,9 @@ struct Reciprocal : UnaryOp<kernels::reciprocal> {
     const Variable inverse = y();
     return neg(dy * (inverse * inverse));
   }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::reciprocal_backward, dy, y.value());
+  }
 };
 
 struct Sin : UnaryOp<kernels::sin> {
@@ -134,6 +168,9 @@ struct Sin : UnaryOp<kernels::sin> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy * cos(x()); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::sin_backward, dy, x.value());
+  }
 };
 
 struct Cos : UnaryOp<kernels::cos> {
@@ -141,6 +178,9 @@ struct Cos : UnaryOp<kernels::cos> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return neg(dy * sin(x())); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::cos_backward, dy, x.value());
+  }
 };
 
 struct Tan : UnaryOp<kernels::tan> {
@@ -148,6 +188,9 @@ struct Tan : UnaryOp<kernels::tan> {
   SavedOutput<> y{};
   auto saved() { return std::tie(y); }
   Variable backward(const Variable& dy) const { return dy * (square(y()) + 1); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::tan_backward, dy, y.value());
+  }
 };
 
 struct Tanh : UnaryOp<kernels::tanh> {
@@ -156,9 +199,7 @@ struct Tanh : UnaryOp<kernels::tanh> {
   auto saved() { return std::tie(y); }
   Variable backward(const Variable& dy) const { return dy * (1 - square(y())); }
   Tensor kernel_backward(const Tensor& dy) const {
-    Tensor dx = result_over(dy);
-    kernels::tanh_backward(dy, y.value(), dx);
-    return dx;
+    return by_kernel(kernels::tanh_backward, dy, y.value());
   }
 };
 
@@ -168,6 +209,9 @@ struct Erf : UnaryOp<kernels::erf> {
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const {
     return dy * (exp(neg(square(x()))) * (2 * std::numbers::inv_sqrtpi));
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::erf_backward, dy, x.value());
   }
 };
 

@@ -76,9 +76,6 @@ extern Unary sin, cos, tan, tanh, erf, floor, ceil, round, trunc;
 extern Unary isnan, isfinite;  // y is bool
 extern Kernel<void(const Tensor& x, Number min, Number max, Tensor& y)> clamp;
 
-/// Computes dx = dy (1 - y^2).
-extern Kernel<void(const Tensor& dy, const Tensor& y, Tensor& dx)> tanh_backward;
-
 /// Factors that are constant below, between and above two bounds.
 struct Pieces {
   double low, high;              // -inf and inf mean no bound

@@ -4,6 +4,7 @@
 #include "backends/elementwise/elementwise.h"
 #include "backends/formulas.h"
 #include "ops/binary.h"
+#include "ops/internal/pointwise_kernels.h"
 
 namespace tapegrad::backends {
 
@@ -32,6 +33,7 @@ void register_binary_kernels() {
   D::template set<kernels::add, formulas::LogicalOr>(TypeList<bool>{});
   D::template set<kernels::mul, formulas::LogicalAnd>(TypeList<bool>{});
   D::template set_arithmetic<kernels::div, formulas::Div>(kFloatTypes);
+  D::template set<kernels::div_backward, formulas::DivBackward>(kFloatTypes);
   D::template set_arithmetic<kernels::pow, formulas::Pow>(kNumberTypes);
   D::template set<kernels::maximum, formulas::Maximum>(kNumberTypes);
   D::template set<kernels::minimum, formulas::Minimum>(kNumberTypes);

@@ -49,7 +49,18 @@ void register_unary_kernels() {
   D::template set_predicate<kernels::signbit, formulas::SignBit>(kFloatTypes);
   D::template set_predicate<kernels::isnan, formulas::IsNan>(kAllTypes);
   D::template set_predicate<kernels::isfinite, formulas::IsFinite>(kAllTypes);
+  D::template set<kernels::abs_backward, formulas::AbsBackward>(kFloatTypes);
+  D::template set<kernels::square_backward, formulas::SquareBackward>(kFloatTypes);
+  D::template set<kernels::expm1_backward, formulas::Expm1Backward>(kFloatTypes);
+  D::template set<kernels::log1p_backward, formulas::Log1pBackward>(kFloatTypes);
+  D::template set<kernels::sqrt_backward, formulas::SqrtBackward>(kFloatTypes);
+  D::template set<kernels::rsqrt_backward, formulas::RsqrtBackward>(kFloatTypes);
+  D::template set<kernels::reciprocal_backward, formulas::ReciprocalBackward>(kFloatTypes);
+  D::template set<kernels::sin_backward, formulas::SinBackward>(kFloatTypes);
+  D::template set<kernels::cos_backward, formulas::CosBackward>(kFloatTypes);
+  D::template set<kernels::tan_backward, formulas::TanBackward>(kFloatTypes);
   D::template set<kernels::tanh_backward, formulas::TanhBackward>(kFloatTypes);
+  D::template set<kernels::erf_backward, formulas::ErfBackward>(kFloatTypes);
 
   Device::template set<kernels::clamp>(kNumberTypes, []<typename T>(TypeTag<T>, const Tensor& x,
                                                                     Number min, Number max,

@@ -51,6 +51,14 @@ extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& target, doub
 extern Unary exp2, frac, i0, i0e, i1, i1e;
 extern Unary logical_not, signbit;  // y is bool
 extern Unary cube;
+/// Compute dx = dy * f'(x) from dy and x.
+extern Binary abs_backward, square_backward, log1p_backward, sin_backward, cos_backward,
+    erf_backward;
+/// Compute dx = dy * f'(x) from dy and the result of f.
+extern Binary expm1_backward, sqrt_backward, rsqrt_backward, reciprocal_backward, tan_backward,
+    tanh_backward;
+/// Computes db = -(dy / b) * (a / b), the gradient of a / b in b.
+extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& db)> div_backward;
 /// Computes y = |a| with the sign of b.
 extern Binary copysign;
 extern Binary logaddexp2, heaviside, nextafter;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/autograd/derivatives.h"
 #include "core/base/error.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
@@ -328,6 +329,47 @@ TEST(Unary, SameBitsAtEveryPosition) {
         if (i % 3 == 0) continue;
         ASSERT_EQ(all[i], beside[i]) << row.name << i;
       }
+    }
+  }
+}
+
+/// The kernels of gradients have the bits of the rules for recorded passes.
+TEST(Unary, GradientsByKernelsEqualRecordedOnes) {
+  using Function = Variable (*)(const Variable&);
+  constexpr Function kFunctions[] = {
+      [](const Variable& x) { return abs(x); },
+      [](const Variable& x) { return square(x); },
+      [](const Variable& x) { return pow(x, 2); },
+      [](const Variable& x) { return expm1(x); },
+      [](const Variable& x) { return log1p(x); },
+      [](const Variable& x) { return sqrt(x); },
+      [](const Variable& x) { return rsqrt(x); },
+      [](const Variable& x) { return reciprocal(x); },
+      [](const Variable& x) { return sin(x); },
+      [](const Variable& x) { return cos(x); },
+      [](const Variable& x) { return tan(x); },
+      [](const Variable& x) { return tanh(x); },
+      [](const Variable& x) { return erf(x); },
+      [](const Variable& x) { return 3 / x; },
+      [](const Variable& x) { return x / (x + 2); },
+  };
+  for (DType dtype : {f32, f64}) {
+    RandomGenerator generator(5);
+    Variable x = randn({1000}, {.dtype = dtype}, generator) * 3;
+    x[0] = 0, x[1] = kInf, x[2] = -kInf, x[3] = kNan, x[4] = -2;
+    x.requires_grad_();
+    const Variable dy = randn({1000}, {.dtype = dtype}, generator);
+    int number = 0;
+    for (Function function : kFunctions) {
+      const Variable y = function(x);
+      const auto found = grad({y}, {x}, {.grad_outputs = {dy}, .retain_graph = true})[0];
+      const auto wanted = grad({y}, {x}, {.grad_outputs = {dy}, .create_graph = true})[0];
+      const auto a = found.to_vector<double>(), b = wanted.detach().to_vector<double>();
+      for (size_t i = 0; i < a.size(); ++i) {
+        if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+        ASSERT_EQ(a[i], b[i]) << "function " << number << " at " << x[int64_t(i)].item();
+      }
+      ++number;
     }
   }
 }
