@@ -333,7 +333,9 @@ Lanes<R> log10(Lanes<R> x) {
   const Lanes<R> error_of_y = (whole - y) + part;
   const Lanes<R> low = fused(l.k, Lanes<R>(T::kLog10Of2Low),
                              fused(error, factor, natural * Lanes<R>(T::kLog10ELow)));
-  return at_edges(x, y + (error_of_y + (error_of_part + low)));
+  const Lanes<R> sum = y + (error_of_y + (error_of_part + low));
+  if constexpr (!Logarithm<R>::kSplitsEdges) return at_edges(x, sum);
+  return select(y - y == Lanes<R>(R(0)), sum, y);  // the errors of infinite y are NaN
 }
 
 template <typename R>
