@@ -2,6 +2,7 @@
 #include <concepts>
 
 #include "backends/cpu/dnnl/conv_dnnl.h"
+#include "backends/cpu/fast/conv_depthwise_volume.h"
 #include "backends/cpu/fast/conv_grouped.h"
 #include "backends/cpu/fast/conv_points.h"
 #include "backends/cpu/fast/conv_small.h"
@@ -229,8 +230,9 @@ void register_conv() {
                       ConvBackwardGrouped, ConvBackwardDnnl, ConvBackwardColumns,
                       ConvBackwardInFloat>(kCpu, kFloatTypes);
   constexpr TypeList<float, bfloat16> kDnnlTypes{};
-  set_implementations<kernels::conv3d, ConvVolumeDnnl>(kCpu, kDnnlTypes);
-  set_implementations<kernels::conv3d_backward, ConvVolumeBackwardDnnl>(kCpu, kDnnlTypes);
+  set_implementations<kernels::conv3d, ConvDepthwiseVolume, ConvVolumeDnnl>(kCpu, kDnnlTypes);
+  set_implementations<kernels::conv3d_backward, ConvBackwardDepthwiseVolume,
+                      ConvVolumeBackwardDnnl>(kCpu, kDnnlTypes);
   set<kernels::unfold>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { unfold<T>(a...); });
   set<kernels::fold>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { fold<T>(a...); });
 }

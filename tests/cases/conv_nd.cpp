@@ -141,6 +141,9 @@ void conv_nd_cases(OpCases& cases) {
   add("conv1d", {1, 4, 8}, {2, 2, 3}, {{2}, {2}, {2}, 2}, false);
   add("conv3d", {1, 2, 3, 4, 3}, {2, 2, 2, 3, 2}, {{1, 1, 1}, {0, 1, 0}, {1, 1, 1}}, true);
   add("conv3d", {2, 2, 4, 3, 3}, {2, 1, 2, 2, 1}, {{2, 1, 2}, {1, 0, 1}, {2, 1, 1}, 2}, false);
+  // One channel in each group; rows are shorter and longer than a vector.
+  add("conv3d", {2, 3, 3, 4, 5}, {3, 1, 2, 3, 2}, {{1, 1, 1}, {1, 2, 1}, {1, 2, 1}, 3}, true);
+  add("conv3d", {1, 2, 2, 3, 19}, {2, 1, 2, 2, 3}, {{1, 1, 1}, {0, 1, 2}, {1, 1, 1}, 2}, false);
 
   add("conv_transpose1d", {2, 3, 4}, {3, 2, 3}, {{2}, {1}, {1}, 1, {1}}, true);
   add("conv_transpose1d", {1, 4, 3}, {4, 1, 2}, {{1}, {0}, {3}, 2, {2}}, false);
@@ -152,6 +155,8 @@ void conv_nd_cases(OpCases& cases) {
       {{2, 1, 1}, {0, 1, 0}, {1, 1, 1}, 1, {1, 0, 0}}, true);
   add("conv_transpose3d", {2, 2, 3, 2, 2}, {2, 1, 2, 1, 2},
       {{1, 2, 1}, {1, 0, 1}, {2, 1, 1}, 2, {1, 1, 0}}, false);
+  add("conv_transpose3d", {1, 2, 2, 3, 4}, {2, 1, 2, 3, 2},
+      {{1, 1, 1}, {1, 0, 1}, {1, 1, 1}, 2, {0, 0, 0}}, true);
 }
 
 }  // namespace tapegrad::testing
