@@ -24,7 +24,7 @@ struct Bins {
 
   double operator()(double x) const {
     const double bin = std::min((x - min) * (count / (max - min)), count - 1);
-    return (x >= min) & (x <= max) ? bin : count;
+    return ((x >= min) & (x <= max)) ? bin : count;
   }
 };
 
