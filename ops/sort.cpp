@@ -1,6 +1,7 @@
 #include "ops/sort.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -158,17 +159,29 @@ Variable quantile(const Variable& input, const Variable& q, QuantileOptions opti
   const int dim = normalize_dim("quantile", options.dim.value_or(0), x.rank());
   const int64_t n = x.size(dim);
   if (n == 0) fail<ArgumentError>("quantile: nothing to choose from in ", input.shape());
-  // Sorts along the last dimension and appends q's dimension, which is moved to the front at the
-  // end.
-  const Variable ordered = sort(transpose(x, dim, -1, where), -1, false, where).values;
+  // In double, which represents every position.
+  Variable position = flatten(q.to(f64, where)) * double(n - 1);
+  const Variable wrong = transpose(any(isnan(x), {dim}, /*keepdim=*/true), dim, -1);
+  const Variable rows = transpose(x, dim, -1, where);
+  // The elements in order along the last dimension: all, or those next to the only position. q's
+  // dimension is appended, and moved to the front at the end.
+  Variable ordered;
+  const bool selects = q.numel() == 1 && context.recorder == nullptr;  // a recording has no values
+  if (selects) {
+    const double place = position.detach().item();
+    const int64_t first = int64_t(std::floor(place)), last = int64_t(std::ceil(place));
+    const Variable largest = apply(Order{n - 1, 1, x.rank() - 1, false}, where, rows),
+                   next = apply(Order{first, last - first + 1, x.rank() - 1, false}, where, rows);
+    ordered = gather(rows, -1, tapegrad::where(wrong, largest, next), where);
+    position = position - double(first);
+  } else {
+    ordered = sort(rows, -1, false, where).values;
+  }
   Shape shape = ordered.shape();
   shape[shape.rank() - 1] = q.numel();
   const DType fine = size_of(x.dtype()) == 2 ? f32 : x.dtype();
-  // In double, which represents every position.
-  const Variable position = flatten(q.to(f64, where)) * double(n - 1);
-  const Variable wrong = any(isnan(x), {dim}, /*keepdim=*/true);
-  const Variable rank =
-      tapegrad::where(transpose(wrong, dim, -1), double(n - 1), expand(position, shape));
+  Variable rank = expand(position, shape);
+  if (!selects) rank = tapegrad::where(wrong, double(n - 1), rank);
   const auto at = [&](const Variable& where_to) {
     return gather(ordered, -1, where_to.to(i64), where);
   };
