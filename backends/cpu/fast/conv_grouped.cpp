@@ -22,6 +22,12 @@ constexpr int64_t kMaxTaps = 128;                // elements of a channel's kern
 constexpr int64_t kMaxParts = 64;                // sums of a weight gradient that are added at last
 constexpr int64_t kParallel = int64_t(1) << 16;  // products of vectors that justify a second thread
 
+/// Returns the number of taps for which a vector is loaded once. Vectors that need no permutation
+/// are loaded for each tap.
+int run_of(const Windows::Phase& phase, const Wiring& wiring) {
+  return wiring.straight ? 1 : phase.run;
+}
+
 /// Calls visit(tap, index of the term) for the factors of a sum: for each run of `run` taps all
 /// terms, for each term the taps of the run in the order of their columns.
 template <typename Visit>
@@ -56,12 +62,13 @@ struct Weights {
     std::vector<float> result;
     result.reserve(rows.size() * size_t(taps));
     for (const Windows::Phase& phase : windows.phases)
-      for_each_factor(phase, wiring, phase.run, [&](const Windows::Tap& tap, size_t term) {
-        for (size_t lane = 0; lane < size_t(kLane); ++lane) {
-          const float* row = rows[term * size_t(kLane) + lane];
-          result.push_back(row == nullptr ? 0 : row[tap.weight]);
-        }
-      });
+      for_each_factor(phase, wiring, run_of(phase, wiring),
+                      [&](const Windows::Tap& tap, size_t term) {
+                        for (size_t lane = 0; lane < size_t(kLane); ++lane) {
+                          const float* row = rows[term * size_t(kLane) + lane];
+                          result.push_back(row == nullptr ? 0 : row[tap.weight]);
+                        }
+                      });
     return result;
   }
 };
@@ -210,7 +217,8 @@ void convolve(const ChannelBlocks& from, const Windows& windows, const Weights& 
     block.wiring = Wiring(b, to.channels(), to_group, from_group);
     block.weights = weights.of_block(windows, block.wiring, b);
     for (const Windows::Phase& phase : windows.phases)
-      block.entries.push_back(entries_of(phase, block.wiring, phase.run, band_floats));
+      block.entries.push_back(
+          entries_of(phase, block.wiring, run_of(phase, block.wiring), band_floats));
     if (bias != nullptr)
       std::copy_n(bias + b * kLane, std::min(kLane, to.channels() - b * kLane),
                   block.start.begin());
@@ -238,8 +246,8 @@ void convolve(const ChannelBlocks& from, const Windows& windows, const Weights& 
       for (size_t p = 0; p < windows.phases.size(); ++p) {
         const Windows::Phase& phase = windows.phases[p];
         const std::vector<Entry>& entries = block.entries[p];
-        const bool straight = block.wiring.straight;
-        const RunRow run = runner(straight, !straight && phase.run > 1, windows.step());
+        const bool by_runs = run_of(phase, block.wiring) > 1;
+        const RunRow run = runner(block.wiring.straight, by_runs, windows.step());
         if (phase.row == i % windows.to_stride.height)
           run(entries, factors, values + windows.place(i, rows), windows.step(),
               B::load_unaligned(block.start.data()), relu, windows.count(phase),
