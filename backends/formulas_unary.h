@@ -251,16 +251,21 @@ struct Frac {
     return x - Functions<V>::trunc(x);
   }
 };
+template <typename S>
 struct Logit {
+  S low, high;
   template <typename V>
   TG_HD V operator()(V x) const {
-    return Functions<V>::log(x / (V(1) - x));
+    const V p = select(x < V(low), V(low), select(x > V(high), V(high), x));
+    return Functions<V>::log(p / (V(1) - p));
   }
 };
+template <typename S>
 struct LogitBackward {
+  S low, high;
   template <typename V>
   TG_HD V operator()(V dy, V x) const {
-    return dy / (x * (V(1) - x));
+    return select((x < V(low)) | (x > V(high)), V(0), dy / (x * (V(1) - x)));
   }
 };
 struct LogicalNot {

@@ -18,10 +18,11 @@
 namespace tapegrad {
 
 namespace kernels {
-constinit Unary exp2{"exp2"}, signbit{"signbit"}, logit{"logit"};
+constinit Unary exp2{"exp2"}, signbit{"signbit"};
 constinit Binary copysign{"copysign"}, logaddexp2{"logaddexp2"}, heaviside{"heaviside"};
 constinit Binary fmax{"fmax"}, fmin{"fmin"}, ldexp{"ldexp"};
 constinit Binary nextafter{"nextafter"};
+constinit decltype(logit) logit{"logit"};
 constinit decltype(logit_backward) logit_backward{"logit_backward"};
 }  // namespace kernels
 
@@ -90,17 +91,21 @@ struct NextAfter : BinaryOp<kernels::nextafter> {
   static constexpr bool kDifferentiable = false;
 };
 
-struct Logit : UnaryOp<kernels::logit> {
+struct Logit {
   static constexpr std::string_view kName = "logit";
+  double low, high;
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
+
+  void write(const Tensor& x, Tensor& y) const { kernels::logit(x, low, high, y); }
   Variable backward(const Variable& dy) const {
-    const Variable in = x();
-    return dy / (in * (1 - in));
+    const Variable in = x(), outside = logical_or(lt(in, low), gt(in, high));
+    const Variable p = where(outside, 0.5, in);
+    return where(outside, 0, dy / (p * (1 - p)));
   }
   Tensor kernel_backward(const Tensor& dy) const {
     Tensor dx = result_over(dy);
-    kernels::logit_backward(dy, x.value(), dx);
+    kernels::logit_backward(dy, x.value(), low, high, dx);
     return dx;
   }
 };
@@ -217,13 +222,8 @@ Variable rad2deg(const Variable& x, Where where) {
 
 Variable logit(const Variable& x, std::optional<double> eps, Where where) {
   const CallLine line(where);
-  Variable p = as_float(x, where);
-  if (eps) {
-    const Variable limited = clamp(p, ClampOptions{*eps, 1 - *eps});
-    // Where eps > 1/2 crosses the bounds, clamp takes the upper one; PyTorch tests the lower first.
-    p = *eps > 0.5 ? tapegrad::where(lt(p, *eps), *eps, limited) : limited;
-  }
-  return of_float<Logit>(std::move(p), where);
+  const double low = eps.value_or(-INFINITY), high = 1 - eps.value_or(-INFINITY);
+  return apply(Logit{low, high}, where, as_float(x, where));
 }
 
 Variable isinf(const Variable& x, Where where) {

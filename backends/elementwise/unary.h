@@ -37,8 +37,19 @@ void register_unary_kernels() {
   D::template set<kernels::trunc, formulas::Trunc>(kFloatTypes);
   D::template set<kernels::exp2, formulas::Exp2>(kFloatTypes);
   D::template set<kernels::frac, formulas::Frac>(kFloatTypes);
-  D::template set<kernels::logit, formulas::Logit>(kFloatTypes);
-  D::template set<kernels::logit_backward, formulas::LogitBackward>(kFloatTypes);
+  // The bounds are compared with elements: they are rounded to T first.
+  Device::template set<kernels::logit>(
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, double low, double high, Tensor& y) {
+        using S = Compute<T>;
+        Device::template map<T>(formulas::Logit<S>{S(convert<T>(low)), S(convert<T>(high))}, y, x);
+      });
+  Device::template set<kernels::logit_backward>(
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& dy, const Tensor& x, double low,
+                                  double high, Tensor& dx) {
+        using S = Compute<T>;
+        const formulas::LogitBackward<S> formula{S(convert<T>(low)), S(convert<T>(high))};
+        Device::template map<T>(formula, dx, dy, x);
+      });
   D::template set_predicate<kernels::logical_not, formulas::LogicalNot>(kNumberTypes);
   D::template set_predicate<kernels::logical_not, formulas::LogicalNot>(
       TypeList<int8_t, int16_t>{});

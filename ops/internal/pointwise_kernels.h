@@ -66,9 +66,11 @@ extern Binary logaddexp2, heaviside, nextafter;
 extern Binary fmax, fmin;
 /// Computes y = a * 2^b.
 extern Binary ldexp;
-/// Computes y = log(x / (1 - x)), dx = dy / (x * (1 - x)).
-extern Unary logit;
-extern Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)> logit_backward;
+/// Computes y = log(p / (1 - p)) for p = x between low and high; low counts if the bounds cross.
+extern Kernel<void(const Tensor& x, double low, double high, Tensor& y)> logit;
+/// Computes dx = dy / (x * (1 - x)), or 0 beyond the bounds.
+extern Kernel<void(const Tensor& dy, const Tensor& x, double low, double high, Tensor& dx)>
+    logit_backward;
 
 // nn/distributions/
 
