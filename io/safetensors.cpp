@@ -9,7 +9,11 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <istream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <span>
 #include <vector>
 
 #include "core/base/error.h"
@@ -61,8 +65,31 @@ class InputFile {
   int64_t size_ = 0;
 };
 
+/// The rest of a stream, with the members of InputFile.
+class InputStream {
+ public:
+  explicit InputStream(std::istream& in) : in_(in) {
+    const auto here = in.tellg();
+    in.seekg(0, std::ios::end);
+    size_ = int64_t(in.tellg() - here);
+    in.seekg(here);
+    if (!in) fail<IoError>("load: cannot read the stream, or cannot find its end");
+  }
+  std::string path() const { return "stream"; }
+  int64_t size() const { return size_; }
+  void read(void* into, int64_t count) {
+    if (!in_.read(static_cast<char*>(into), count))
+      fail<FormatError>(path(), ": the stream ends too early");
+  }
+
+ private:
+  std::istream& in_;
+  int64_t size_ = 0;
+};
+
 /// Reads the header. The file position is then the beginning of the data.
-SafetensorsHeader read_header(InputFile& file) {
+template <typename File>
+SafetensorsHeader read_header(File& file) {
   if (file.size() < 8)
     fail<FormatError>(file.path(), ": ", file.size(), " bytes are too few for a safetensors file");
   uint64_t length;
@@ -121,12 +148,10 @@ static bool is_of_numpy(const std::string& path) {
   return path.ends_with(".npy") || path.ends_with(".npz");
 }
 
-void save(const std::string& path, const TensorMap& tensors, SaveOptions options, Where where) {
-  const ErrorLine line(where);
-  if (is_of_numpy(path))
-    fail<ArgumentError>(
-        "save: ", path, ": save() writes safetensors; for NumPy, call ",
-        path.ends_with("y") ? "write_npy(path, x)" : "write_npz(path, {{\"x\", x}})");
+/// Calls start() when the tensors are known to be valid, then write(bytes) for all parts of a file.
+template <typename Start, typename Write>
+static void write_tensors(const TensorMap& tensors, const SaveOptions& options, const Start& start,
+                          const Write& write) {
   if (options.dtype && !is_float(*options.dtype))
     fail<DTypeError>("save: dtype must be a float type: ", *options.dtype);
   struct Stored {
@@ -169,16 +194,37 @@ void save(const std::string& path, const TensorMap& tensors, SaveOptions options
     fail<ArgumentError>("save: the names of ", tensors.size(), " tensors make a header of ",
                         text.size(), " bytes; at most ", kMaxSafetensorsHeader, " can be read");
 
-  AtomicFile file(path);
+  start();
   const uint64_t length = text.size();
-  file.write(std::as_bytes(std::span(&length, 1)));
-  file.write(text);
+  write(std::as_bytes(std::span(&length, 1)));
+  write(std::as_bytes(std::span(text)));
   for (const auto& [name, tensor] : stored) {
     const int64_t size = size_of(tensor.dtype());
-    file.write(std::span(tensor.storage().data() + tensor.layout().offset * size,
-                         size_t(tensor.numel() * size)));
+    write(std::span<const std::byte>(tensor.storage().data() + tensor.layout().offset * size,
+                                     size_t(tensor.numel() * size)));
   }
-  file.commit();
+}
+
+void save(const std::string& path, const TensorMap& tensors, SaveOptions options, Where where) {
+  const ErrorLine line(where);
+  if (is_of_numpy(path))
+    fail<ArgumentError>(
+        "save: ", path, ": save() writes safetensors; for NumPy, call ",
+        path.ends_with("y") ? "write_npy(path, x)" : "write_npz(path, {{\"x\", x}})");
+  std::optional<AtomicFile> file;
+  write_tensors(
+      tensors, options, [&] { file.emplace(path); },
+      [&](std::span<const std::byte> bytes) { file->write(bytes); });
+  file->commit();
+}
+void save(const TensorMap& tensors, std::ostream& out, SaveOptions options, Where where) {
+  const ErrorLine line(where);
+  write_tensors(
+      tensors, options, [] {},
+      [&](std::span<const std::byte> bytes) {
+        out.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+      });
+  if (!out.flush()) fail<IoError>("save: cannot write to the stream");
 }
 
 Saved::Saved(const Tensor& value) : tensors_{{"", value}} {}
@@ -246,16 +292,23 @@ void load(Variable& x, const std::string& path, Where where) {
   x = read[0];
 }
 
+void save(const Variable& x, std::ostream& out, Where where) {
+  save(TensorMap{{"0", x.value()}}, out, {}, where);
+}
+void load(Variable& x, std::istream& in, Where where) {
+  const ErrorLine line(where);
+  const TensorMap tensors = load(in);
+  if (tensors.size() != 1)
+    fail<FormatError>("load: a stream of ", tensors.size(), " tensors, not one");
+  x = Variable(tensors.begin()->second);
+}
+
 void save(const TensorMap& tensors, const std::string& path, SaveOptions options, Where where) {
   save(path, tensors, std::move(options), where);
 }
 
-TensorMap load(const std::string& path, Where where) {
-  const ErrorLine line(where);
-  if (is_of_numpy(path))
-    fail<ArgumentError>("load: ", path, ": load() reads safetensors; for NumPy, call ",
-                        path.ends_with("y") ? "read_npy(path)" : "read_npz(path)");
-  InputFile file(path);
+template <typename File>
+static TensorMap read_tensors(File&& file) {
   const SafetensorsHeader header = read_header(file);
   TensorMap tensors;
   for (const SafetensorsEntry& entry : header.entries) {
@@ -265,6 +318,18 @@ TensorMap load(const std::string& path, Where where) {
     tensors.emplace(entry.name, std::move(tensor));
   }
   return tensors;
+}
+
+TensorMap load(const std::string& path, Where where) {
+  const ErrorLine line(where);
+  if (is_of_numpy(path))
+    fail<ArgumentError>("load: ", path, ": load() reads safetensors; for NumPy, call ",
+                        path.ends_with("y") ? "read_npy(path)" : "read_npz(path)");
+  return read_tensors(InputFile(path));
+}
+TensorMap load(std::istream& in, Where where) {
+  const ErrorLine line(where);
+  return read_tensors(InputStream(in));
 }
 
 std::map<std::string, std::string> load_metadata(const std::string& path, Where where) {

@@ -10,6 +10,7 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <string>
@@ -169,6 +170,25 @@ template <HasState M>
 void load(const std::shared_ptr<M>& model, const std::string& path,
           Where where = Where::current()) {
   load(path, *model, where);
+}
+
+// Streams in place of files, as in libtorch. A stream holds one object, from its position to its
+// end. A std::ofstream and a std::ifstream are opened with std::ios::binary.
+
+void save(const TensorMap& tensors, std::ostream& out, SaveOptions options = {},
+          Where where = Where::current());
+void save(const Variable& x, std::ostream& out, Where where = Where::current());
+template <HasState M>
+void save(const M& model, std::ostream& out, SaveOptions options = {},
+          Where where = Where::current()) {
+  at_line(where, [&] { save(TensorMap(model.state_dict()), out, std::move(options), where); });
+}
+/// Throws IoError if the stream cannot be read, and FormatError if its content is invalid.
+TensorMap load(std::istream& in, Where where = Where::current());
+void load(Variable& x, std::istream& in, Where where = Where::current());
+template <HasState M>
+void load(M& model, std::istream& in, Where where = Where::current()) {
+  at_line(where, [&] { model.load_state_dict(convert_like(load(in, where), model.state_dict())); });
 }
 
 }  // namespace tapegrad
