@@ -151,6 +151,7 @@ template <typename Self, typename Size>
 Conv<Self, Size>::Conv(ConvOptions<Size> options)
     : Conv::Model(options.bias), options_(resolved(Self::kName, options)) {
   check(Self::kName, options);
+  if (options.dtype) Module::to(*options.dtype);
   if (options.in_channels != 0) this->allocate(weight_shape(options.in_channels));
 }
 
@@ -222,6 +223,7 @@ ConvTranspose<Self, Size>::ConvTranspose(ConvTransposeOptions<Size> options)
   check(Self::kName, options);
   for (const int64_t amount : numbers(options.output_padding))
     require_from(Self::kName, ".output_padding", amount, 0, options.by_name.where);
+  if (options.dtype) Module::to(*options.dtype);
   if (options.in_channels != 0) allocate(options.in_channels);
 }
 

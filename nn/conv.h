@@ -54,6 +54,7 @@ struct ConvOptions {
   int64_t groups = 1;
   bool bias = true;
   Choice<PaddingMode> padding_mode = PaddingMode::kZeros;
+  std::optional<DType> dtype = {};  // of the parameters; default_dtype() by default
 };
 
 /// Cross-correlation. weight: [out_channels, in_channels / groups, kernel_size].
@@ -148,6 +149,7 @@ struct ConvTransposeOptions {
   int64_t groups = 1;
   bool bias = true;
   Size dilation = 1;
+  std::optional<DType> dtype = {};  // of the parameters; default_dtype() by default
 };
 /// Adjoint of Conv. weight: [in_channels, out_channels / groups, kernel_size].
 template <typename Self, typename Size>

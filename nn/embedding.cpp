@@ -41,7 +41,8 @@ Embedding::Embedding(EmbeddingSettings options)
   if (max_norm_) require_size(kName, ".max_norm", *max_norm_);
   require_positive(kName, ".norm_type", norm_type_);
   check_padding(padding_idx_, options.num_embeddings);
-  const Variable rows = randn({options.num_embeddings, options.embedding_dim});
+  const Variable rows = randn({options.num_embeddings, options.embedding_dim},
+                              {.dtype = options.dtype.value_or(default_dtype())});
   if (padding_idx_ >= 0) {
     Variable row = select(rows, 0, padding_idx_);
     zero_(row);

@@ -32,6 +32,7 @@ struct EmbeddingSettings {
   std::optional<double> max_norm = {};
   double norm_type = 2.0;
   bool sparse = false;  // gradient as rows, for large tables (core/autograd/sparse_gradient.h)
+  std::optional<DType> dtype = {};  // of the parameters; default_dtype() by default
 };
 /// Maps ids [...] to rows [..., embedding_dim]. The weight [num_embeddings, embedding_dim] is
 /// initially standard normal.

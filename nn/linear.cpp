@@ -9,6 +9,7 @@ namespace tapegrad::nn {
 Linear::Linear(LinearSettings options) : Model(options.bias), out_features_(options.out_features) {
   const ErrorLine line(options.by_name.where);
   require_option(kName, ".out_features", options.out_features);
+  if (options.dtype) Module::to(*options.dtype);
   if (options.in_features == 0) return;
   require_option(kName, ".in_features", options.in_features);
   allocate({options.out_features, options.in_features});
@@ -17,7 +18,7 @@ Linear::Linear(LinearSettings options) : Model(options.bias), out_features_(opti
 Linear::Linear(int64_t in_features, int64_t out_features, bool bias, Where where)
     : Linear(LinearSettings{{where}, in_features, out_features, bias}) {}
 Linear::Linear(int64_t in_features, int64_t out_features, LinearSettings options)
-    : Linear(in_features, out_features, options.bias, options.by_name.where) {}
+    : Linear((options.in_features = in_features, options.out_features = out_features, options)) {}
 
 Variable Linear::forward(const Variable& x, Where where) const { return forward(x, {}, where); }
 

@@ -12,6 +12,7 @@ struct LinearSettings {
   int64_t in_features = 0;   // optional: taken from the first input
   int64_t out_features = 0;  // required
   bool bias = true;
+  std::optional<DType> dtype = {};  // of the parameters; default_dtype() by default
 };
 
 /// Maps x [..., in_features] to [..., out_features]. weight: [out_features, in_features].

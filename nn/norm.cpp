@@ -25,6 +25,7 @@ BatchNorm<Self>::BatchNorm(BatchNormOptions options) : options_(options) {
     running_var = empty({0});
     num_batches_tracked = zeros({}, {.dtype = i64});
   }
+  if (options.dtype) Module::to(*options.dtype);
   if (options.num_features == 0) return;
   require_option(Self::kName, ".num_features", options.num_features);
   allocate(options.num_features);
@@ -229,6 +230,7 @@ LayerNorm::LayerNorm(LayerNormOptions options, Where where) : options_(options) 
   if (!options.elementwise_affine) return;
   weight = ones(options.normalized_shape, {.requires_grad = true});
   if (options.bias) bias = zeros(options.normalized_shape, {.requires_grad = true});
+  if (options.dtype) Module::to(*options.dtype);
 }
 
 Variable LayerNorm::forward(const Variable& x, Where where) const {

@@ -16,6 +16,7 @@ struct BatchNormOptions {
   std::optional<double> momentum = 0.1;  // none: running statistics are the mean of all batches
   bool affine = true;                    // with weight (initially 1) and bias (0) per channel
   bool track_running_stats = true;       // if false, uses the batch's statistics even after eval()
+  std::optional<DType> dtype = {};       // of the parameters; default_dtype() by default
 };
 
 namespace detail {
@@ -236,6 +237,7 @@ struct LayerNormOptions {
   double eps = 1e-5;
   bool elementwise_affine = true;
   bool bias = true;
+  std::optional<DType> dtype = {};  // of the parameters; default_dtype() by default
 };
 class LayerNorm final : public Model<LayerNorm> {
  public:

@@ -30,7 +30,7 @@ Recurrent<Self>::Recurrent(RecurrentOptions options, int64_t gates) : options_(o
   const int64_t hidden = options.hidden_size, directions = options.bidirectional ? 2 : 1;
   const double bound = 1 / std::sqrt(double(hidden));
   const auto add = [&](const Shape& shape) {
-    Variable weight = empty(shape);
+    Variable weight = empty(shape, {.dtype = options.dtype.value_or(default_dtype())});
     weights.push_back(init::uniform_(weight, -bound, bound).requires_grad_());
   };
   for (int64_t layer = 0; layer < options.num_layers; ++layer)

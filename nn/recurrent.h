@@ -23,6 +23,16 @@ constexpr auto choice_names(Nonlinearity) {
   return std::to_array<ChoiceName<Nonlinearity>>(
       {{"tanh", Nonlinearity::kTanh}, {"relu", Nonlinearity::kRelu}});
 }
+/// Type of PyTorch's option proj_size, which gives a compile error with advice.
+struct RefusedProjection {
+  RefusedProjection() = default;
+  template <std::integral T>
+  RefusedProjection(T) {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "proj_size: no layer has a projected state; write the loop over an nn::LSTMCell, "
+                  "or type nn::Linear(hidden_size, proj_size) after the LSTM");
+  }
+};
 struct RecurrentOptions {
   ByName by_name = {};
   int64_t input_size = 0;   // features per time step; required
@@ -33,6 +43,8 @@ struct RecurrentOptions {
   bool batch_first = false;  // [batch, time, features] instead of [time, batch, features]
   double dropout = 0.0;      // between layers, in training
   bool bidirectional = false;
+  std::optional<DType> dtype = {};  // of the parameters; default_dtype() by default
+  RefusedProjection proj_size = {};
 };
 
 namespace detail {
