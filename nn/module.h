@@ -155,16 +155,20 @@ class Module : public RefusedMethods {
   /// see the arguments that are Variables, and results that are a Variable or a vector or tuple of
   /// Variables.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
-  /// Overload for hook(module, inputs) with a std::vector. Variables that the hook returns replace
-  /// the inputs.
+  /// Overload for hook(module, inputs) with a std::vector, and for hook(module, input) with the
+  /// first argument. Variables that the hook returns replace the inputs.
   template <typename Hook>
   requires(!std::convertible_to<Hook, ForwardPreHook> &&
-           std::invocable<Hook&, Module&, const std::vector<Variable>&>) HookHandle
+           (std::invocable<Hook&, Module&, const std::vector<Variable>&> ||
+            std::invocable<Hook&, Module&, const Variable&>)) HookHandle
       register_forward_pre_hook(Hook hook) {
     return register_forward_pre_hook(
         ForwardPreHook([hook](Module& module, std::span<Variable> in) mutable {
           const std::vector<Variable> inputs(in.begin(), in.end());
-          tapegrad::detail::replace_by([&] { return hook(module, inputs); }, in);
+          if constexpr (std::invocable<Hook&, Module&, const std::vector<Variable>&>)
+            tapegrad::detail::replace_by([&] { return hook(module, inputs); }, in);
+          else if (!in.empty())
+            tapegrad::detail::replace_by([&] { return hook(module, inputs[0]); }, in.first(1));
         }));
   }
   HookHandle register_forward_hook(ForwardHook hook);

@@ -29,6 +29,12 @@ class RefusedMethods {
                   "members(nn::Members& m) override { m.buffer(\"name\", member); }`");
   }
 
+  template <std::same_as<bool> T>
+  explicit operator T() const {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "if (m.as<nn::Conv2d>()): write if (m.is<nn::Conv2d>()); as() throws for another "
+                  "layer");
+  }
   template <typename T = void>
   auto summary() const {
     static_assert(tapegrad::detail::kNever<T>,

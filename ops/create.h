@@ -122,6 +122,19 @@ template <typename T, size_t n>
 Variable tensor(const std::array<T, n>& values, TensorOptions options = {}) {
   return tensor(std::vector<T>(values.begin(), values.end()), options);
 }
+/// Overload for an array, `int m[2][3]`; numbers in braces are NestedValues.
+template <typename A>
+requires(std::is_arithmetic_v<std::remove_all_extents_t<A>>&& std::is_array_v<A>) Variable
+    tensor(const A& values, TensorOptions options = {}) {
+  using T = std::remove_all_extents_t<A>;
+  const T* const first = reinterpret_cast<const T*>(&values);
+  const std::vector<T> all(first, first + sizeof(A) / sizeof(T));
+  const Shape shape = []<size_t... dim>(std::index_sequence<dim...>) {
+    return Shape{int64_t(std::extent_v<A, dim>)...};
+  }
+  (std::make_index_sequence<std::rank_v<A>>());
+  return reshape(tensor(all, options), shape);
+}
 template <typename T>
 Variable tensor(std::span<T> values, TensorOptions options = {}) {
   return tensor(std::vector<std::remove_const_t<T>>(values.begin(), values.end()), options);

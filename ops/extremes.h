@@ -75,6 +75,13 @@ struct ValuesIndices {
   operator std::tuple<Variable&, Variable&>() { return {values, indices}; }
 };
 std::ostream& operator<<(std::ostream& out, const ValuesIndices& both);
+/// Prints the parts of the result of another function, one after the other.
+template <detail::NamedParts R>
+std::ostream& operator<<(std::ostream& out, const R& result) {
+  for (int part = 0; part < R::kParts; ++part)
+    out << (part == 0 ? "" : "\n") << detail::part_at(result, part);
+  return out;
+}
 ValuesIndices max(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 inline ValuesIndices max(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
   return max(x, dim, keep.keepdim, where);

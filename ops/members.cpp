@@ -198,10 +198,17 @@ ValuesIndices VariableOps::topk(int64_t k, TopkOptions options, Where where) con
 V VariableOps::half(Where where) const { return self().to(f16, where); }
 V VariableOps::bfloat16(Where where) const { return self().to(bf16, where); }
 V VariableOps::type(DType dtype, Where where) const { return self().to(dtype, where); }
-V VariableOps::new_zeros(const Shape& shape) const { return new_full(shape, 0); }
-V VariableOps::new_ones(const Shape& shape) const { return new_full(shape, 1); }
-V VariableOps::new_full(const Shape& shape, Number value) const {
-  return full(shape, value, {.dtype = self().dtype(), .device = self().device()});
+V VariableOps::new_zeros(const Shape& shape, std::optional<DType> dtype) const {
+  return new_full(shape, 0, dtype);
+}
+V VariableOps::new_ones(const Shape& shape, std::optional<DType> dtype) const {
+  return new_full(shape, 1, dtype);
+}
+V VariableOps::new_full(const Shape& shape, Number value, std::optional<DType> dtype) const {
+  return full(shape, value, {.dtype = dtype.value_or(self().dtype()), .device = self().device()});
+}
+V VariableOps::new_tensor(const NestedValues& values) const {
+  return tensor(values, {.dtype = self().dtype(), .device = self().device()});
 }
 int64_t V::stride(int dim) const { return value().strides()[normalize_dim("stride", dim, rank())]; }
 torch::TensorOptions VariableOps::options() const {

@@ -49,6 +49,13 @@ GradientNorm clip_grad_norm_(const Model& model, double max_norm, double norm_ty
                              bool error_if_nonfinite = false, Where where = Where::current()) {
   return clip_grad_norm_(model.parameters(), max_norm, norm_type, error_if_nonfinite, where);
 }
+/// Overload for one parameter.
+template <std::same_as<Variable> V>
+GradientNorm clip_grad_norm_(const V& param, double max_norm, double norm_type = 2.0,
+                             bool error_if_nonfinite = false, Where where = Where::current()) {
+  return clip_grad_norm_(std::vector<Variable>{param}, max_norm, norm_type, error_if_nonfinite,
+                         where);
+}
 
 struct ClipGradNormOptions {
   ByName by_name = {};

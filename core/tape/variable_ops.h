@@ -17,8 +17,9 @@
 namespace tapegrad {
 
 class Variable;
-struct Operand;   // ops/binary.h: a variable or a number
-class Subscript;  // ops/subscript.h
+struct Operand;      // ops/binary.h: a variable or a number
+class NestedValues;  // ops/create.h
+class Subscript;     // ops/subscript.h
 struct Slice;
 struct NewAxis;
 struct ValuesIndices;  // ops/extremes.h
@@ -460,9 +461,10 @@ class VariableOps : public ReductionOps {
   Variable type(DType dtype, Where where = Where::current()) const;
 
   // Tensors of this dtype, on this device.
-  Variable new_zeros(const Shape& shape) const;
-  Variable new_ones(const Shape& shape) const;
-  Variable new_full(const Shape& shape, Number value) const;
+  Variable new_zeros(const Shape& shape, std::optional<DType> dtype = {}) const;
+  Variable new_ones(const Shape& shape, std::optional<DType> dtype = {}) const;
+  Variable new_full(const Shape& shape, Number value, std::optional<DType> dtype = {}) const;
+  Variable new_tensor(const NestedValues& values) const;
   Variable new_empty(const Shape& shape) const;
   /// Returns dtype and device: zeros({2}, x.options()).
   torch::TensorOptions options() const;
