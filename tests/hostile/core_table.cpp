@@ -269,7 +269,7 @@ void add_value_rows(Table& table) {
       });
   table.leave_out("for rules of ops, and types",
                   "fail fail_at at_line gelu_tanh_known relu_gradient piecewise "
-                  "Taps::results Lambda::Variable");
+                  "Taps::results Lambda::Variable TripletDistanceOptions::Variable");
   table.leave_out("a setting of two values",
                   "conv_algorithm conv_layout set_conv_algorithm set_conv_layout matmul_precision "
                   "set_matmul_precision");
