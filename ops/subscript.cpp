@@ -136,21 +136,63 @@ Variable values_for(std::string_view op, const Variable& x, const Operand& value
   return as_variable(op, values, x.dtype(), x.device());
 }
 
+bool is_whole(const Subscript& subscript) {
+  return subscript.kind() == Kind::kSlice && !subscript.slice().start && !subscript.slice().stop &&
+         subscript.slice().step == 1;
+}
+
 /// Returns the dimension of the only index tensor, if the subscripts take all other dimensions
 /// whole.
 std::optional<int> only_index(const Variable& x, const Subscripts& subscripts) {
   std::optional<int> dim;
   for (size_t i = 0; i < subscripts.size(); ++i) {
     const Subscript& subscript = subscripts[i];
-    const bool whole = subscript.kind() == Kind::kSlice && !subscript.slice().start &&
-                       !subscript.slice().stop && subscript.slice().step == 1;
     const bool rest = subscript.kind() == Kind::kEllipsis && i + 1 == subscripts.size();
-    if (whole || rest) continue;
+    if (is_whole(subscript) || rest) continue;
     if (dim || subscript.kind() != Kind::kTensor || subscript.tensor().dtype() == boolean)
       return {};
     dim = int(i);
   }
   return dim && int(subscripts.size()) <= x.rank() ? dim : std::nullopt;
+}
+
+/// A mask of all elements of a tensor, and the values of the chosen elements, both broadcast.
+struct Masked {
+  Variable mask, values;
+};
+
+/// Returns nothing unless the subscripts are one mask, all other dimensions are taken whole, and
+/// the values do not depend on the number of chosen elements.
+std::optional<Masked> as_masked(const Variable& x, const Subscripts& subscripts,
+                                const Variable& source) {
+  Variable mask;
+  int width = 0, begin = 0;
+  for (const Subscript& subscript : subscripts) {
+    if (subscript.kind() == Kind::kTensor && !mask.defined() &&
+        subscript.tensor().dtype() == boolean) {
+      mask = subscript.tensor();
+      begin = width;
+    } else if (!is_whole(subscript)) {
+      return {};
+    }
+    width += width_of(subscript);
+  }
+  if (!mask.defined() || mask.rank() == 0 || width > x.rank()) return {};
+  const int after = x.rank() - begin - mask.rank();  // dimensions behind the mask
+  Shape places = mask.shape(), shape;
+  for (int i = 0; i < after; ++i) places.push_back(1);
+  for (int i = 0; i < source.rank(); ++i) {
+    const bool is_count = source.rank() - i == after + 1;
+    if (is_count && source.shape()[i] != 1) return {};
+    for (int k = 0; k < (is_count ? mask.rank() : 1); ++k) shape.push_back(source.shape()[i]);
+  }
+  for (int i = 0; i < mask.rank(); ++i)
+    if (mask.shape()[i] != x.shape()[begin + i]) return {};
+  if (shape.rank() > x.rank()) return {};
+  for (int i = 1; i <= shape.rank(); ++i)
+    if (const int64_t size = shape[shape.rank() - i]; size != 1 && size != x.shape()[x.rank() - i])
+      return {};
+  return Masked{reshape(mask, places), reshape(source, shape)};
 }
 
 /// index_put() for one index tensor along dim.
@@ -167,6 +209,34 @@ Variable put_slices(std::string_view op, const Variable& x, int dim, const Varia
   const Variable what = reshape(expand(source, named, where), wanted, where);
   return accumulate ? index_add(x, dim, reshape(index, {index.numel()}), what, 1.0, where)
                     : scatter(x, dim, expand(reshape(index, along), wanted), what, where);
+}
+
+/// Returns x with x[subscripts] = values; `op` is the name for errors.
+Variable put(std::string_view op, const Variable& x, const Subscripts& subscripts,
+             const Operand& values, bool accumulate) {
+  const Where where = values.where;
+  const ErrorLine line(where);
+  const Variable source = values_for(op, x, values);
+  if (const auto dim = only_index(x, subscripts))
+    return put_slices(op, x, *dim, subscripts[size_t(*dim)].tensor(), source, accumulate, where);
+  if (const auto masked = as_masked(x, subscripts, source)) {
+    const auto& [mask, what] = *masked;
+    return tapegrad::where(mask, {accumulate ? x + what : what, where}, {x, where});
+  }
+  // The row-major positions of the elements that the subscripts select.
+  const Variable numbers =
+      reshape(arange(x.numel(), {.dtype = i64, .device = x.device()}), x.shape());
+  const Located located = locate(op, numbers, subscripts, where);
+  const Variable named = located.is_view() ? located.view : pick(op, located, where);
+  if (broadcast(op, source.shape(), named.shape()) != named.shape())
+    fail<ShapeError>(op, ": values of ", source.shape(), " for places of ", named.shape());
+  const Shape flat{named.numel()};
+  const Variable which = reshape(named, flat);
+  const Variable what = reshape(expand(source, named.shape(), where), flat, where);
+  const Variable whole = reshape(x, {x.numel()}, where);
+  const Variable y = accumulate ? index_add(whole, 0, which, what, 1.0, where)
+                                : scatter(whole, 0, which, what, where);
+  return reshape(y, x.shape(), where);
 }
 
 }  // namespace
@@ -193,34 +263,15 @@ Variable at(const Variable& x, const Subscripts& subscripts, Where where) {
 
 Variable index_put(const Variable& x, const Subscripts& subscripts, const Operand& values,
                    bool accumulate) {
-  constexpr std::string_view kName = "index_put";
-  const Where where = values.where;
-  const ErrorLine line(where);
-  const Variable source = values_for(kName, x, values);
-  if (const auto dim = only_index(x, subscripts))
-    return put_slices(kName, x, *dim, subscripts[size_t(*dim)].tensor(), source, accumulate, where);
-  // The row-major positions of the elements that the subscripts select.
-  const Variable numbers =
-      reshape(arange(x.numel(), {.dtype = i64, .device = x.device()}), x.shape());
-  const Located located = locate(kName, numbers, subscripts, where);
-  const Variable named = located.is_view() ? located.view : pick(kName, located, where);
-  if (broadcast(kName, source.shape(), named.shape()) != named.shape())
-    fail<ShapeError>(kName, ": values of ", source.shape(), " for places of ", named.shape());
-  const Shape flat{named.numel()};
-  const Variable which = reshape(named, flat);
-  const Variable what = reshape(expand(source, named.shape(), where), flat, where);
-  const Variable whole = reshape(x, {x.numel()}, where);
-  const Variable y = accumulate ? index_add(whole, 0, which, what, 1.0, where)
-                                : scatter(whole, 0, which, what, where);
-  return reshape(y, x.shape(), where);
+  return put("index_put", x, subscripts, values, accumulate);
 }
 
 Variable& index_put_(Variable& x, const Subscripts& subscripts, const Operand& values,
                      bool accumulate) {
   const ErrorLine line(values.where);
+  if (std::ranges::any_of(subscripts, [](const Subscript& s) { return s.kind() == Kind::kTensor; }))
+    return copy_(x, put("index_put_", x, subscripts, values, accumulate), values.where);
   Located located = locate("index_put_", x, subscripts, values.where);
-  if (!located.is_view())
-    return copy_(x, index_put(x, subscripts, values, accumulate), values.where);
   const Variable source = values_for("index_put_", x, values);
   if (subscripts.empty()) return accumulate ? add_(x, {source, values.where}) : copy_(x, source);
   accumulate ? add_(located.view, {source, values.where})
