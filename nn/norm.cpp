@@ -1,5 +1,7 @@
 #include "nn/norm.h"
 
+#include <utility>
+
 #include "core/base/internal/classic_text.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/internal/leaf_changes.h"
@@ -8,6 +10,7 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/norm.h"
+#include "ops/rearrange.h"
 
 namespace tapegrad::nn {
 
@@ -72,14 +75,6 @@ void BatchNorm<Self>::reset_running_stats() {
   if (num_batches_tracked.defined()) num_batches_tracked.fill_(0);
 }
 
-/// Returns the share of a batch in the running statistics. Without a momentum, all batches have one
-/// weight.
-template <typename Self>
-double BatchNorm<Self>::momentum_of_call(bool training) const {
-  if (options_.momentum) return *options_.momentum;
-  return training && num_batches_tracked.defined() ? 1 / (num_batches_tracked.item() + 1) : 0.0;
-}
-
 template <typename Self>
 Variable BatchNorm<Self>::normalize(const Variable& x, Where where) const {
   this->infer_once([&] { allocate(x.size(1)); });
@@ -90,15 +85,24 @@ Variable BatchNorm<Self>::normalize(const Variable& x, Where where) const {
                           .momentum = options_.momentum.value_or(0.1),
                           .eps = options_.eps},
                          where);
-  const Variable y = batch_norm(x, running_mean, running_var, weight, bias,
+  // Without a momentum, all batches have one weight; their number is read by kernels only.
+  const bool is_average = training && !options_.momentum && num_batches_tracked.defined();
+  const Variable mean = is_average ? zeros_like(running_mean) : running_mean;
+  const Variable var = is_average ? zeros_like(running_var) : running_var;
+  const Variable y = batch_norm(x, mean, var, weight, bias,
                                 {.training = training || !options_.track_running_stats,
-                                 .momentum = momentum_of_call(training),
+                                 .momentum = options_.momentum.value_or(1.0),
                                  .eps = options_.eps},
                                 where);
   if (training && num_batches_tracked.defined() && x.numel() > 0 && !is_recomputing()) {
     Variable count = num_batches_tracked;
     const NoGrad no_grad;
     add_(count, 1);
+    if (is_average) {
+      const Variable share = 1.0 / count.to(running_mean.dtype());
+      for (auto [running, batch] : {std::pair(running_mean, mean), std::pair(running_var, var)})
+        copy_(running, running * (1.0 - share) + batch * share);
+    }
   }
   return y;
 }

@@ -63,7 +63,6 @@ class BatchNorm : public Model<Self> {
   Variable normalize(const Variable& x, Where where) const;
 
  private:
-  double momentum_of_call(bool training) const;
   void allocate(int64_t channels) const;
 
   BatchNormOptions options_;
