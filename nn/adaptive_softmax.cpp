@@ -5,6 +5,7 @@
 #include "ops/binary.h"
 #include "ops/extremes.h"
 #include "ops/index.h"
+#include "ops/internal/value_checks.h"
 #include "ops/reduce.h"
 #include "ops/scatter.h"
 #include "ops/softmax.h"
@@ -59,8 +60,13 @@ AdaptiveLogSoftmaxResult AdaptiveLogSoftmaxWithLoss::forward(const Variable& giv
   const Variable target = single ? unsqueeze(given_target, 0) : given_target;
   if (x.rank() != 2 || target.rank() != 1 || x.size(0) != target.size(0))
     fail<ShapeError>(kName, ": x ", given.shape(), " and targets ", given_target.shape());
-  if (target.numel() > 0 && any((target < 0).logical_or(target >= cutoffs_.back())).item<bool>())
-    fail<IndexError>(kName, ": a target is not in [0, ", cutoffs_.back(), ")");
+  if (target.numel() > 0)
+    tapegrad::detail::check_values(any((target < 0).logical_or(target >= cutoffs_.back())).value(),
+                                   [classes = cutoffs_.back()](const Tensor& is_outside) {
+                                     if (is_outside.item() != 0)
+                                       fail<IndexError>(kName, ": a target is not in [0, ", classes,
+                                                        ")");
+                                   });
   const Variable scores = log_softmax(head(x), 1);
   // The entry of the head: the class itself, or its cluster.
   Variable entry = target;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/base/internal/host_values.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/index.h"
@@ -136,7 +137,8 @@ PackedSequence pack_padded_sequence(const Variable& padded, const Variable& leng
     fail<DTypeError>("pack_padded_sequence: the lengths are ", lengths.dtype(), ", not integers");
   if (lengths.rank() != 1)
     fail<ShapeError>("pack_padded_sequence: the lengths have shape ", lengths.shape());
-  return pack_padded_sequence(padded, lengths.to_vector<int64_t>(), batch_first);
+  return pack_padded_sequence(padded, tapegrad::detail::host_integers(lengths.value()),
+                              batch_first);
 }
 
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,

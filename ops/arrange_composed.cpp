@@ -10,6 +10,7 @@
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/index.h"
+#include "ops/internal/value_checks.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
@@ -41,9 +42,13 @@ std::vector<Variable> unravel_index(const Variable& positions, const Shape& shap
   const NoGrad off;
   Variable rest = positions.to(i64);
   const int64_t size = numel(shape);
-  if (rest.numel() > 0 && any(logical_or(lt(rest, 0), ge(rest, size))).item<bool>(where))
-    fail<IndexError>("unravel_index: positions outside of ", shape, ", which has ", size,
-                     " elements");
+  if (rest.numel() > 0)
+    detail::check_values(any(logical_or(lt(rest, 0), ge(rest, size))).value(),
+                         [shape, size](const Tensor& is_outside) {
+                           if (is_outside.item() != 0)
+                             fail<IndexError>("unravel_index: positions outside of ", shape,
+                                              ", which has ", size, " elements");
+                         });
   std::vector<Variable> coordinates(shape.size());
   for (size_t i = shape.size(); i-- > 0; rest = floor_divide(rest, shape[int(i)]))
     coordinates[i] = remainder(rest, shape[int(i)]);

@@ -1,6 +1,9 @@
 #include "ops/create.h"
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <span>
 
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
@@ -58,8 +61,9 @@ Variable from_values(const std::vector<T>& values, const Shape& shape, DType sta
   if constexpr (std::same_as<T, Stored> && !std::same_as<T, bool>) {
     read = Tensor::from<T>(std::span<const T>(values), shape);
   } else {
-    read = Tensor::empty(shape, kDTypeOf<Stored>);
-    std::copy(values.begin(), values.end(), read.data<Stored>());
+    const auto stored = std::make_unique<Stored[]>(values.size());
+    std::copy(values.begin(), values.end(), stored.get());
+    read = Tensor::from<Stored>(std::span<const Stored>(stored.get(), values.size()), shape);
   }
   const DType dtype = options.dtype.value_or(standard);
   if (options.requires_grad && !is_float(dtype))

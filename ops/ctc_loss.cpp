@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/internal/host_values.h"
 #include "core/base/internal/step_constant.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
@@ -112,6 +113,10 @@ Variable ctc_loss(const Variable& log_probs, const Variable& targets,
   }
   return reduced(single && options.reduction == Reduction::kNone ? squeeze(losses, 0) : losses,
                  options.reduction);
+}
+
+std::vector<int64_t> detail::ctc_lengths(const Variable& lengths) {
+  return host_integers(lengths.value());
 }
 
 void catalog_ctc_loss(Catalog& catalog) {

@@ -30,14 +30,18 @@ Variable ctc_loss(const Variable& log_probs, const Variable& targets,
                   const std::vector<int64_t>& target_lengths, CtcLossOptions options = {},
                   Where where = Where::current());
 
+namespace detail {
+/// Returns the lengths, which the host reads.
+std::vector<int64_t> ctc_lengths(const Variable& lengths);
+}  // namespace detail
 /// Overload with lengths as integer tensors [n], which the host reads. A template, so that {100,
 /// 80} means a vector.
 template <std::derived_from<Variable> Lengths>
 Variable ctc_loss(const Variable& log_probs, const Variable& targets, const Lengths& input_lengths,
                   const Lengths& target_lengths, CtcLossOptions options = {},
                   Where where = Where::current()) {
-  return ctc_loss(log_probs, targets, input_lengths.to(i64).template to_vector<int64_t>(),
-                  target_lengths.to(i64).template to_vector<int64_t>(), options, where);
+  return ctc_loss(log_probs, targets, detail::ctc_lengths(input_lengths),
+                  detail::ctc_lengths(target_lengths), options, where);
 }
 
 /// Overload with PyTorch's arguments: ctc_loss(log_probs, targets, {50}, {12}, 0, "mean", true).
@@ -55,6 +59,8 @@ struct CtcBatch {
   std::vector<int64_t> input_lengths, target_lengths;
   std::vector<int64_t> first_labels;  // position of each example's first label in labels
   int64_t blank;
+
+  bool operator==(const CtcBatch&) const = default;
 };
 
 namespace kernels {

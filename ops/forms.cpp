@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
+#include <span>
 
 #include "core/base/error.h"
+#include "core/base/internal/host_values.h"
+#include "core/base/internal/step_constant.h"
 #include "core/tape/internal/call_line.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
@@ -287,10 +291,13 @@ Variable NestedValues::make(TensorOptions options) const {
   else if (std::ranges::all_of(reader.elements, is(boolean)))
     dtype = boolean;
   dtype = options.dtype.value_or(dtype);
-  Tensor values = Tensor::empty(reader.shape, dtype);
+  Tensor values;
   with_type(dtype, [&]<typename T>(TypeTag<T>) {
-    std::ranges::transform(reader.elements, values.data<T>(),
+    const auto stored = std::make_unique<T[]>(reader.elements.size());
+    std::ranges::transform(reader.elements, stored.get(),
                            [](const Number& number) { return number.to<T>(); });
+    values =
+        Tensor::from<T>(std::span<const T>(stored.get(), reader.elements.size()), reader.shape);
   });
   Variable x(values.to(options.device.value_or(default_device())));
   return options.requires_grad ? x.requires_grad_() : x;
@@ -308,8 +315,8 @@ Variable repeat_interleave(const Variable& x, const Variable& times, int dim, Wh
   if (times.rank() > 1 || !is_integer(times.dtype()))
     fail<ArgumentError>("repeat_interleave: a vector of integers wanted, not ", times.dtype(), ' ',
                         times.shape());
-  if (times.numel() == 1) return repeat_interleave(x, times.item<int64_t>(), dim);
-  const std::vector<int64_t> counts = times.to_vector<int64_t>();
+  const std::vector<int64_t> counts = host_integers(times.value());
+  if (counts.size() == 1) return repeat_interleave(x, counts[0], dim);
   if (int64_t(counts.size()) != x.size(dim))
     fail<ShapeError>("repeat_interleave: ", counts.size(), " numbers of times for ", x.shape(),
                      " along dimension ", dim);
@@ -319,7 +326,8 @@ Variable repeat_interleave(const Variable& x, const Variable& times, int dim, Wh
       fail<ArgumentError>("repeat_interleave: a negative number of times: ", counts[i]);
     index.insert(index.end(), size_t(counts[i]), int64_t(i));
   }
-  return index_select(x, dim, tensor(index, {.device = x.device()}));
+  const TensorOptions here{.device = x.device()};
+  return index_select(x, dim, Variable(step_constant([&] { return tensor(index, here).value(); })));
 }
 
 Reduction::Kind Reduction::parse(std::string_view name, Where where) {

@@ -1,6 +1,7 @@
 // Solvers of ops/linalg.h: LU, triangular and Cholesky.
 #include "ops/linalg.h"
 
+#include "core/base/internal/host_values.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
@@ -124,7 +125,7 @@ struct Det {
   // det(V) U C V^T, where C contains the products of the other singular values.
   Variable backward(const Variable& dy) const {
     const Variable x = this->x(), y = this->y();
-    if (!any(eq(y, 0)).item()) return as_factor(dy * y) * mT(inv(x));
+    if (!has_zero(y)) return as_factor(dy * y) * mT(inv(x));
     const auto [u, s, vh] = svd(x, /*full_matrices=*/false);
     const Variable sign = (det(u) * det(vh)).detach();
     const Variable own = eye(s.size(-1), {}, {.dtype = boolean, .device = s.device()});
@@ -133,9 +134,12 @@ struct Det {
   }
   Tensor kernel_backward(const Tensor& dy) const {
     const Variable y = this->y();
-    if (any(eq(y, 0)).item()) return backward(Variable(dy)).value();
+    if (has_zero(y)) return backward(Variable(dy)).value();
     return (factors.inverse_transposed(x.value().shape()) * as_factor(Variable(dy) * y)).value();
   }
+
+ private:
+  static bool has_zero(const Variable& y) { return host_number(any(eq(y, 0)).value()).to<bool>(); }
 };
 
 struct LogDet {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/internal/host_values.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
@@ -59,7 +60,7 @@ struct Halvings {
     const Variable wanted = clamp(ceil(log2(norm / theta)), {.min = 0.0});
     times = as_factor(where(isfinite(norm), wanted, 0.0));
     scale = ones_like(times);
-    most = int64_t(amax(times).item());
+    most = host_number(amax(times).value()).to<int64_t>();
     for (int64_t i = 0; i < most; ++i) scale = where(gt(times, double(i)), scale * 0.5, scale);
   }
 };

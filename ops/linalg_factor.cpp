@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/base/internal/host_values.h"
 #include "core/tape/autocast.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -336,7 +337,7 @@ LeastSquares lstsq(const Variable& a, const Variable& b, std::optional<double> r
   y.solution = apply(Lstsq{rcond, spectrum}, where, left, right);
   y.singular_values = spectrum.factors.s;
   y.rank = sum(spectrum.kept, {-1});
-  if (a.size(-2) > a.size(-1) && all(spectrum.kept).item() != 0) {
+  if (a.size(-2) > a.size(-1) && host_number(all(spectrum.kept).value()).to<bool>()) {
     const Variable error = matmul(left, y.solution) - right;
     y.residuals = sum(error * error, {-2});
   } else {

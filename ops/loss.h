@@ -170,6 +170,8 @@ Variable kl_div(const Variable& x, const Variable& target, const char (&reductio
 struct CrossEntropySpec {
   int64_t ignore_index;
   double label_smoothing;
+
+  bool operator==(const CrossEntropySpec&) const = default;
 };
 
 namespace kernels {

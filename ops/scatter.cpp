@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/base/internal/host_values.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
@@ -166,7 +167,7 @@ struct ScatterReduce {
   // the others for the only zero, and 0 if another factor is zero.
   std::array<Variable, 3> of_product(const Variable& dy, const Variable& part) const {
     const Variable zero_x = eq(x(), 0), zero_part = eq(part, 0);
-    if (is_recording() && (any(zero_x).item() != 0 || any(zero_part).item() != 0))
+    if (is_recording() && host_number(logical_or(any(zero_x), any(zero_part)).value()).to<bool>())
       return of_product_in_layers(dy, part);
     const Variable own = where(zero_x, 1, x()), others = where(zero_part, 1, part);
     const Variable product =
@@ -216,7 +217,7 @@ struct Nonzero {
 /// Returns the row-major positions of nonzero elements.
 Variable positions_of(const Variable& x, Where where) {
   const CallLine line(where);
-  return apply(Nonzero{count_nonzero(x).value().number().to<int64_t>()}, where, x);
+  return apply(Nonzero{host_number(count_nonzero(x).value()).to<int64_t>()}, where, x);
 }
 
 void check_mask(std::string_view op, const Variable& mask) {
@@ -365,7 +366,7 @@ Variable nonzero(const Variable& x, Where where) {
   }
   const std::vector<Variable> indices = tapegrad::where(x, where);
   if (indices.empty())
-    return zeros({count_nonzero(x).value().number().to<int64_t>(), 0},
+    return zeros({host_number(count_nonzero(x).value()).to<int64_t>(), 0},
                  {.dtype = i64, .device = x.device()});
   return stack(indices, 1);
 }

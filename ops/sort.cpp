@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/internal/host_values.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
@@ -251,7 +252,7 @@ static Unique runs(const Variable& sorted, const Variable& order, const Variable
   const int64_t n = order.numel();
   const TensorOptions whole{.dtype = i64, .device = order.device()};
   const Variable group = cumsum(starts, 0) - 1;
-  const int64_t count = select(group, 0, -1).value().number().to<int64_t>() + 1;
+  const int64_t count = host_number(select(group, 0, -1).value()).to<int64_t>() + 1;
   const auto spread = [&](int64_t size, const Variable& to, const Variable& what) {
     return scatter_add(zeros({size}, whole), 0, to, what);
   };
@@ -307,7 +308,7 @@ Unique unique(const Variable& x, int dim, Where where) {
     const Variable keys = index_select(narrow(rows, 1, 0, count), 0, order);
     const Variable before = narrow(keys, 0, 0, n - 1), after = narrow(keys, 0, 1, n - 1);
     const Variable differ = logical_and(ne(before, after), eq(after, after));  // not by NaN
-    if (all(any(differ, {1})).item<bool>(where)) break;
+    if (host_number(all(any(differ, {1})).value()).to<bool>()) break;
   }
   const Variable sorted = index_select(rows, 0, order);
   Unique found = runs(sorted, order, starts_of(sorted), {n});

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/internal/host_values.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -183,6 +184,13 @@ Variable corrcoef(const Variable& x, Where where) {
   return clamp(c / unsqueeze(deviation, 1) / deviation, {.min = -1.0, .max = 1.0}, where);
 }
 
+/// Adds up the weights of each number below `size`.
+static Variable counts_of(const Variable& numbers, const Variable& weights, int64_t size,
+                          Where where) {
+  return scatter_add(zeros({size}, {.dtype = weights.dtype(), .device = weights.device()}), 0,
+                     numbers, weights, where);
+}
+
 Variable bincount(const Variable& x, const Variable& weights, int64_t minlength, Where where) {
   const ErrorLine line(where);
   if (x.rank() != 1 || is_float(x.dtype()) || x.dtype() == boolean)
@@ -195,16 +203,18 @@ Variable bincount(const Variable& x, const Variable& weights, int64_t minlength,
   int64_t size = minlength;
   if (index.numel() > 0) {
     const MinMax range = aminmax(index);
-    const auto smallest = range.min.value().number().to<int64_t>(),
-               largest = range.max.value().number().to<int64_t>();
-    if (smallest < 0) fail<ArgumentError>("bincount: a number is ", smallest);
-    if (largest == std::numeric_limits<int64_t>::max())  // the number of bins would overflow
-      fail<ArgumentError>("bincount: a number is ", largest);
-    size = std::max(size, largest + 1);
+    const auto check = [](const Tensor& extreme) {
+      const auto number = extreme.number().to<int64_t>();
+      if (number < 0 || number == std::numeric_limits<int64_t>::max())  // too many bins
+        fail<ArgumentError>("bincount: a number is ", number);
+    };
+    check_values(range.min.value(), check);
+    check_values(range.max.value(), check);
+    size = host_number(clamp_min(range.max + 1, minlength).value()).to<int64_t>();
   }
   const DType dtype = !weights.defined() ? i64 : is_float(weights.dtype()) ? weights.dtype() : f64;
   const Variable ones = weights.defined() ? weights.to(dtype) : ones_like(index);
-  return scatter_add(zeros({size}, {.dtype = dtype, .device = x.device()}), 0, index, ones, where);
+  return counts_of(index, ones, size, where);
 }
 
 Variable histc(const Variable& x, int64_t bins, double min, double max, Where where) {
@@ -212,27 +222,31 @@ Variable histc(const Variable& x, int64_t bins, double min, double max, Where wh
   const NoGrad off;
   require_float("histc", x.value());
   require_count("histc", "bins", bins);
-  if (min == max && x.numel() > 0) {
-    min = amin(x).item();
-    max = amax(x).item();
-  }
-  if (!std::isfinite(min) || !std::isfinite(max) || min > max)
-    fail<ArgumentError>("histc: no range from ", min, " to ", max);
+  const TensorOptions like{.dtype = f64, .device = x.device()};
+  Variable low = full({}, min, like), high = full({}, max, like);
+  if (min == max && x.numel() > 0) low = amin(x).to(f64), high = amax(x).to(f64);
+  check_values(stack({{low, high}}).value(), [](const Tensor& range) {
+    const std::vector<double> ends = Variable(range).to_vector<double>();
+    if (!std::isfinite(ends[0]) || !std::isfinite(ends[1]) || ends[0] > ends[1])
+      fail<ArgumentError>("histc: no range from ", ends[0], " to ", ends[1]);
+  });
   if (min == max) {
-    min -= 1;
-    max += 1;
+    const Variable one = (low == high).to(f64);
+    low = low - one;
+    high = high + one;
   }
   if (is_in_one_pass(kernels::histogram, x)) {
     Tensor counts = Tensor::empty({bins}, i64, x.device());
-    kernels::histogram(x.value().contiguous(), min, max, counts);
+    kernels::histogram(x.value().contiguous(), low.value(), high.value(), counts);
     return Variable(counts).to(x.dtype());
   }
   const Variable values = flatten(x).to(f64);
-  const Variable bin = floor((values - min) * (double(bins) / (max - min)));
-  const Variable inside = logical_and(ge(values, min), le(values, max));
+  const Variable bin = floor((values - low) * (double(bins) / (high - low)));
+  const Variable inside = logical_and(ge(values, low), le(values, high));
   // Elements outside of the range are counted in an extra bin, which is dropped.
   const Variable index = tapegrad::where(inside, minimum(bin, double(bins - 1)), double(bins));
-  return narrow(bincount(index.to(i64), {}, bins + 1, where), 0, 0, bins).to(x.dtype());
+  const Variable counted = index.to(i64);
+  return narrow(counts_of(counted, ones_like(counted), bins + 1, where), 0, 0, bins).to(x.dtype());
 }
 
 namespace {

@@ -81,6 +81,8 @@ struct Pieces {
   double low, high;              // -inf and inf mean no bound
   double below, between, above;  // a factor of 0 gives 0 even if dy is inf or NaN
   bool closed = false;           // whether the bounds belong to `between`
+
+  bool operator==(const Pieces&) const = default;
 };
 /// Computes dx = dy times the factor at x; the factor at NaN is `between`.
 extern Kernel<void(const Tensor& dy, const Tensor& x, const Pieces& pieces, Tensor& dx)> piecewise;

@@ -240,6 +240,7 @@ class Fit {
       run_.batch = 0;
       in_epoch_ = true;
       call(&Callback::before_epoch);
+      step_.check_next();  // a callback may have changed a number that the loss depends on
     }
     Progress progress(run_.data.size(), options_.progress, run_.batch);
     if (progress.is_live())

@@ -5,6 +5,7 @@
 #include "absl/cleanup/cleanup.h"
 
 #include "core/autograd/internal/capture.h"
+#include "core/autograd/internal/step_trace.h"
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/autocast.h"
@@ -25,6 +26,10 @@ std::vector<Variable> copies(const std::vector<Variable>& results) {
   for (const Variable& result : results)
     values.push_back(result.defined() ? Variable(result.value().clone()) : Variable());
   return values;
+}
+
+Device device_of(GraphedStep::Inputs inputs) {
+  return inputs.empty() ? default_device() : inputs[0].device();
 }
 
 /// Memory at a fixed address for the values of an input.
@@ -80,10 +85,12 @@ struct Modes {
 struct Shapes {
   Modes modes = {};
   std::vector<FixedInput> inputs = {};
-  int64_t calls = 0;  // calls that ran the function
+  int64_t calls = 0;                      // calls that ran the function
+  std::unique_ptr<StepTrace> trace = {};  // of the last call before a recording, on the CPU
   std::unique_ptr<Capture> graph = {};
   std::vector<Variable> results = {};  // results of the graph
   int64_t replays = 0;                 // of the graph
+  bool is_checked = true;              // whether the next call need not check the graph
   int renewals = 0;         // recordings in a row that were replaced after their first run
   std::string reason = {};  // why there is no graph
 
@@ -101,14 +108,15 @@ struct Shapes {
     }
     return fixed;
   }
-  void drop_graph() {
+  /// Prepares another recording, unless several ones in a row were dropped for reasons like `why`.
+  void drop_graph(std::string why, int64_t warmup) {
     constexpr int kMostRenewals = 4;
     results.clear();
     graph.reset();
     renewals = replays > 1 ? 0 : renewals + 1;
-    if (renewals == kMostRenewals)
-      reason = "a tensor, a gradient or a setting that the step reads is another one in every call";
+    if (renewals == kMostRenewals) reason = std::move(why);
     replays = 0;
+    calls = warmup - 1;  // what has changed may need new warm-up work
   }
   /// Called after a call of the function with the fixed inputs. A function that writes to an input
   /// is not recorded, because the caller's tensor would not change.
@@ -144,6 +152,9 @@ struct GraphedStep::Impl {
     return call(given);
   }
   Shapes* find(Inputs given);
+  std::vector<Variable> warm_up(Shapes& shapes, Inputs given);
+  std::vector<Variable> run_fixed(Shapes& shapes, Inputs given);
+  std::vector<Variable> check(Shapes& shapes, Inputs given);
   std::vector<Variable> record(Shapes& shapes, Inputs given);
   std::vector<Variable> repeat(Shapes& shapes, Inputs given);
 };
@@ -167,6 +178,11 @@ GraphedStep& GraphedStep::operator=(GraphedStep&&) noexcept = default;
 GraphedStep::Impl& GraphedStep::impl() const {
   if (!impl_) fail<ArgumentError>("GraphedStep: this object was moved from");
   return *impl_;
+}
+void GraphedStep::check_next() {
+  const std::lock_guard lock(impl().busy);
+  for (Shapes& shapes : impl().known)
+    shapes.is_checked = !shapes.graph || shapes.graph->device() != cpu;
 }
 bool GraphedStep::is_graphed() const { return impl().graphed; }
 const std::string& GraphedStep::reason() const { return impl().reason; }
@@ -207,20 +223,50 @@ std::vector<Variable> GraphedStep::Impl::run(Inputs given) {
   if (shapes == nullptr)
     return eagerly(given, "there are max_graphs graphs for inputs of other shapes");
   if (!shapes->reason.empty()) return eagerly(given, shapes->reason);
+  if (shapes->graph) shapes->fix(given);
   if (shapes->graph && !shapes->graph->is_current()) {
-    shapes->drop_graph();
+    shapes->drop_graph(
+        "a tensor, a gradient, a value or a setting that the step reads is another one in every "
+        "call",
+        options.warmup);
     if (!shapes->reason.empty()) return eagerly(given, shapes->reason);
-    shapes->calls = options.warmup - 1;  // replaced tensors may need new warm-up work
   }
-  if (shapes->graph) return repeat(*shapes, given);
+  if (shapes->graph) return shapes->is_checked ? repeat(*shapes, given) : check(*shapes, given);
   // Warm-up uses the fixed inputs, so that libraries choose algorithms for the layout and alignment
   // of the recording.
-  if (shapes->calls++ < options.warmup) {
-    const std::vector<Variable> results = copies(eagerly(shapes->fix(given), ""));
-    shapes->give_back(given);
-    return results;
+  return shapes->calls < options.warmup ? warm_up(*shapes, given) : record(*shapes, given);
+}
+
+std::vector<Variable> GraphedStep::Impl::warm_up(Shapes& shapes, Inputs given) {
+  const bool is_traced = ++shapes.calls == options.warmup && device_of(given) == cpu;
+  shapes.trace = is_traced ? std::make_unique<StepTrace>() : nullptr;
+  return run_fixed(shapes, given);
+}
+
+/// Runs the function with the fixed inputs, observed by the trace if there is one.
+std::vector<Variable> GraphedStep::Impl::run_fixed(Shapes& shapes, Inputs given) {
+  const std::vector<Variable> fixed = shapes.fix(given);
+  std::vector<Variable> results;
+  {
+    CallRecorder* const before = detail::context.recorder;
+    const detail::UseRecorder trace(shapes.trace ? shapes.trace.get() : before);
+    results = eagerly(fixed, "");
   }
-  return record(*shapes, given);
+  results = copies(results);
+  shapes.give_back(given);
+  return results;
+}
+
+/// Runs the function and compares it with the graph.
+std::vector<Variable> GraphedStep::Impl::check(Shapes& shapes, Inputs given) {
+  shapes.trace = std::make_unique<StepTrace>();
+  std::vector<Variable> results = run_fixed(shapes, given);
+  shapes.is_checked = true;
+  if (const std::string what = shapes.graph->difference(*shapes.trace); !what.empty()) {
+    shapes.drop_graph(what, options.warmup);
+    ++shapes.calls;  // this call was traced
+  }
+  return results;
 }
 
 std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
@@ -228,8 +274,9 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
   std::vector<Variable> results;
   std::unique_ptr<Capture> graph;
   try {
-    graph = Capture::create(given.empty() ? default_device() : given[0].device());
+    graph = Capture::create(device_of(given));
     if (options.save_memory) graph->save_memory();
+    graph->compare_with(shapes.trace.get());
     graph->record([&] {
       results = call(fixed);
       for (const Variable& result : results)
@@ -244,10 +291,14 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
   if (shapes.reason.empty() && graph->is_lost())
     shapes.reason = "CUDA did not record it: a call was made that a recording does not allow";
   if (!shapes.reason.empty()) return eagerly(given, shapes.reason);
+  shapes.trace.reset();
   if (!graph->is_ready()) {
-    shapes.reason = graph->reason();
+    if (graph->is_different())
+      shapes.drop_graph(graph->reason(), options.warmup);
+    else
+      shapes.reason = graph->reason();
     shapes.give_back(given);
-    reason = shapes.reason;
+    reason = graph->reason();
     graphed = false;
     return results;
   }
@@ -259,9 +310,15 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
   return values;
 }
 
+/// Replays the graph with the fixed inputs, to which the given ones have been copied.
 std::vector<Variable> GraphedStep::Impl::repeat(Shapes& shapes, Inputs given) {
-  shapes.fix(given);
-  shapes.graph->replay();
+  try {
+    shapes.graph->replay();
+  } catch (const Capture::Changed& changed) {
+    shapes.drop_graph(changed.what + ", which is another one in every call", options.warmup);
+    if (!shapes.reason.empty()) return eagerly(given, shapes.reason);
+    return warm_up(shapes, given);
+  }
   ++shapes.replays;
   graphed = true;
   reason.clear();

@@ -21,10 +21,20 @@
 // be smaller.
 //
 // A replay repeats only the kernels. Host code of the function runs only when the function runs:
-// numbers computed by host code keep their values, branches keep their direction, and printed lines
-// appear once. The exceptions, which change in each replay, are random numbers (dropout), the
-// learning rate and step number of an optimizer (so a scheduler works, if stepped outside of the
-// function), and the scale of a GradScaler, whose decision to skip a step is made by a kernel.
+// numbers computed by host code, and tensors made of them, keep their values, branches keep their
+// direction, and printed lines appear once. The exceptions, which change in each replay, are random
+// numbers (dropout), the learning rate and step number of an optimizer (so a scheduler works, if
+// stepped outside of the function), and the scale of a GradScaler, whose decision to skip a step is
+// made by a kernel. A number that changes in each call is noticed: on the CPU, the calls of kernels
+// are compared with those of the call before the recording, and a step that passes other numbers,
+// shapes or tensors is not recorded. A number that changes later is noticed by check_next(); better
+// pass it as an input.
+//
+// Ops whose result depends on values in a way that a kernel cannot follow, such as the size of
+// masked_select() or the lengths of sequences in a tensor, compare these values in each replay on
+// the CPU. If a value differs, the step has had no effect yet; the function runs instead, and a
+// later call records the step again. This is possible for values that are read before the step
+// writes to a tensor that exists outside of it.
 //
 // Calls by several threads run one after another. The inputs of a replay are contiguous copies, so
 // results for inputs of another layout are those of the function up to rounding.
@@ -32,10 +42,10 @@
 // A step that cannot be replayed is detected while it is recorded. The function then runs normally
 // in this and in later calls, and reason() says why:
 //
-//   - the function reads values on the host: item(), to_vector(), data_ptr(),
-//     printing, nonzero() and other ops whose result size depends on values; it makes tensors from
-//     values of the host, or updates a weight average or a metric. On a GPU, also if it waits for
-//     the device in another way or copies values from the CPU
+//   - the function reads values on the host: item(), to_vector(), data_ptr(), printing; or it
+//     updates a weight average or a metric. On a GPU, also if it waits for the device in another
+//     way, as ops do whose result size depends on values, or copies values from the CPU
+//   - a number, a shape or a value that the ops of the step depend on differs in every call
 //   - the function sets a seed, draws from a generator that it makes, sets a learning rate or a
 //     weight decay, steps a scheduler, or registers a hook of a leaf or of a module
 //   - the function reads a tensor and then replaces it (h = f(h)); use copy_(h, f(h))
@@ -111,6 +121,11 @@ class GraphedStep {
   }
   /// Makes one step and returns all results.
   std::vector<Variable> run_all(Inputs inputs);
+
+  /// Makes the next call for each set of shapes run the function and compare it with its recording,
+  /// which is dropped if the function passes other numbers to its kernels. fit() calls check_next()
+  /// before each epoch. On the CPU only.
+  void check_next();
 
   /// Returns whether the last call replayed a recorded step.
   bool is_graphed() const;

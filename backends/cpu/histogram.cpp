@@ -29,11 +29,11 @@ struct Bins {
 };
 
 template <typename T>
-void histogram(const Tensor& x, double min, double max, Tensor& counts) {
+void histogram(const Tensor& x, const Tensor& min, const Tensor& max, Tensor& counts) {
   const T* from = x.data<T>();
   int64_t* to = counts.data<int64_t>();
   const int64_t n = x.numel(), bins = counts.numel();
-  const Bins bin_of{min, max, double(bins)};
+  const Bins bin_of{*min.data<double>(), *max.data<double>(), double(bins)};
   const int64_t threads = n > kParallel ? omp_get_max_threads() : 1;
   const int64_t tables = bins <= kPiece ? kTables : 1, table = bins + 1;
   std::vector<int64_t> found(size_t(threads * tables * table));

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/internal/call_recorder.h"
 #include "core/base/internal/step_observer.h"
 
 namespace tapegrad {
@@ -49,6 +50,9 @@ Tensor Tensor::empty_like() const {
 }
 
 Tensor Tensor::from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype) {
+  if (CallRecorder* recorder = detail::context.recorder) [[unlikely]]
+    if (bytes.size() == size_t(byte_size(tapegrad::numel(shape), shape, dtype)))
+      if (Tensor copied = recorder->copy_from_host(bytes, shape, dtype)) return copied;
   Tensor tensor = empty(shape, dtype);
   if (bytes.size() != tensor.storage_->bytes())
     fail<ShapeError>("from: ", bytes.size() / size_of(dtype), " values for shape ", shape);

@@ -15,6 +15,7 @@ class RecordedCheck final : public RecordedCall {
   void visit(ArgumentVisitor& visitor) override { visitor.on_tensor(x_, false); }
   bool absorb(const KernelTable&, const Tensor&) override { return false; }
   std::unique_ptr<RecordedCall> copy() const override { return nullptr; }
+  bool has_numbers_of(const RecordedCall&) const override { return true; }
   std::string_view name() const override { return "check"; }
   const KernelTable* kernel() const override { return nullptr; }
   Device device() const override { return x_.device(); }

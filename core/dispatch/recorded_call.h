@@ -7,6 +7,7 @@
 // as its member type ByValue.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "core/base/generator.h"
+#include "core/base/number.h"
 #include "core/base/tensor.h"
 
 namespace tapegrad {
@@ -103,6 +105,9 @@ class RecordedCall {
   virtual bool absorb(const KernelTable& behind, const Tensor& result) = 0;
   /// Returns null if the call cannot be copied.
   virtual std::unique_ptr<RecordedCall> copy() const = 0;
+  /// Returns whether another call is one of the same kernel with equal arguments. Tensors, random
+  /// states, and arguments without operator== count as equal.
+  virtual bool has_numbers_of(const RecordedCall& other) const = 0;
   virtual std::string_view name() const = 0;
   /// Returns the kernel; null if the call is a check.
   virtual const KernelTable* kernel() const = 0;
@@ -138,6 +143,35 @@ requires requires { typename T::ByValue; }
 struct ByValueOf<T> {
   using Type = typename T::ByValue;
 };
+
+template <typename T>
+concept ComparedArgument = requires(const T& a, const T& b) {
+  { a == b } -> std::same_as<bool>;
+};
+/// Returns whether an argument has operator==. That of a container exists even if its elements
+/// cannot be compared.
+template <typename T>
+constexpr bool is_compared() {
+  if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, RandomState>)
+    return false;
+  else if constexpr (requires { typename T::value_type; })
+    return ComparedArgument<typename T::value_type> && ComparedArgument<T>;
+  else
+    return ComparedArgument<T>;
+}
+template <typename T>
+bool is_same_argument(const T& a, const T& b) {
+  if constexpr (std::floating_point<T>)
+    return a == b || (a != a && b != b);
+  else if constexpr (std::is_same_v<T, Number>)
+    return a.kind() == b.kind() &&
+           (a.kind() == f64 ? is_same_argument(a.real(), b.real())
+                            : a.template to<int64_t>() == b.template to<int64_t>());
+  else if constexpr (is_compared<T>())
+    return a == b;
+  else
+    return true;
+}
 
 template <typename Signature>
 class RecordedCallOf;
@@ -212,6 +246,14 @@ class RecordedCallOf<void(First, Rest...)> final : public RecordedCall {
       return std::make_unique<RecordedCallOf>(*this);
     else
       return nullptr;
+  }
+  bool has_numbers_of(const RecordedCall& other) const override {
+    if (other.kernel() != kernel_) return false;
+    const Arguments& others = static_cast<const RecordedCallOf&>(other).arguments_;
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return (is_same_argument(std::get<I>(arguments_), std::get<I>(others)) && ...);
+    }
+    (std::index_sequence_for<First, Rest...>());
   }
   std::string_view name() const override { return kernel_->name(); }
   const KernelTable* kernel() const override { return kernel_; }

@@ -1,4 +1,5 @@
 // The methods of Tensor that run kernels.
+#include "core/base/context.h"
 #include "core/base/error.h"
 #include "core/dispatch/internal/hold_number.h"
 #include "core/dispatch/kernels.h"
@@ -8,7 +9,7 @@ namespace tapegrad {
 Tensor Tensor::full(const Shape& shape, Number value, DType dtype, Device device) {
   Tensor tensor = empty(shape, dtype, device);
   if (tensor.numel_ == 1 && device.type == DeviceType::kCpu &&
-      !tensor.storage_->is_deferred()) {  // `x * 2` needs no kernel
+      detail::context.recorder == nullptr) {  // `x * 2` needs no kernel
     with_type(dtype, [&]<typename T>(TypeTag<T>) { *tensor.data<T>() = value.to<T>(); });
     return tensor;
   }

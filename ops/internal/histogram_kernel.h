@@ -6,8 +6,9 @@
 namespace tapegrad::kernels {
 
 /// Counts the elements of a contiguous x in each of counts.numel() equal parts of [min, max],
-/// min < max. Element e is in part floor((e - min) * (parts / (max - min))), and max in the last
-/// part. Elements outside and NaN are not counted. counts is int64.
-extern Kernel<void(const Tensor& x, double min, double max, Tensor& counts)> histogram;
+/// min < max, which are scalars of float64. Element e is in part floor((e - min) * (parts / (max -
+/// min))), and max in the last part. Elements outside and NaN are not counted. counts is int64.
+extern Kernel<void(const Tensor& x, const Tensor& min, const Tensor& max, Tensor& counts)>
+    histogram;
 
 }  // namespace tapegrad::kernels

@@ -1,6 +1,7 @@
 // T79: a step that changes or reads something on the host is not captured, or is captured
 // correctly: each call has the result of its function.
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <span>
 #include <string>
@@ -13,11 +14,17 @@
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/sequential.h"
+#include "ops/activation.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/index.h"
+#include "ops/loss.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/subscript.h"
 #include "ops/unary.h"
+#include "ops/view.h"
 #include "optim/clip.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"
@@ -36,6 +43,7 @@ struct Program {
   optim::SGD sgd{net, optim::SGDOptions{.lr = 0.1, .momentum = 0.9}};
   optim::ExponentialLR schedule{sgd, 0.9};
   std::vector<HookHandle> handles;
+  int calls = 0;
 
   Variable step(const Variable& x) {
     sgd.zero_grad();
@@ -130,6 +138,86 @@ TEST(HostileCaptured, T79_ValuesReadThroughPointers) {
     const auto values = x.accessor<float, 2>();
     return run.step(x) * double(values[0][0]);
   });
+}
+
+TEST(HostileCaptured, T79_NumbersOfTheHostThatChange) {
+  const std::function<Variable(const Variable&, int)> uses[] = {
+      [](const Variable& y, int call) { return y * double(call); },
+      [](const Variable& y, int call) { return clamp(y, {.max = 0.1 * call}); },
+      [](const Variable& y, int call) { return leaky_relu(y, 0.1 * call); },
+      [](const Variable& y, int call) { return pow(abs(y), 1.0 + call); },
+      [](const Variable& y, int call) { return dropout(y, 0.05 * call); },
+      [](const Variable& y, int call) { return y + full({2}, call); },
+      [](const Variable& y, int call) {
+        return y * tensor({double(call), 1.0});
+      },
+      [](const Variable& y, int call) {
+        return y * tensor(std::vector<float>{1, float(call)});
+      },
+      [](const Variable& y, int call) {
+        return y + tensor({{call, 1}, {2, 3}}).sum();
+      },
+      [](const Variable& y, int call) { return narrow(y, 0, call % 4, 2); },
+      [](const Variable& y, int call) { return narrow(y, 0, 0, 1 + call % 4); },
+      [](const Variable& y, int call) { return y[call % 5] * 2.0; },
+      [](const Variable& y, int call) { return call % 2 == 0 ? y * 2.0 : y + 2.0; },
+      [](const Variable& y, int call) {
+        Variable z = y;
+        for (int i = 0; i < call; ++i) z = tanh(z);
+        return z;
+      },
+      [](const Variable& y, int call) {
+        return cross_entropy(y, zeros({5}, {.dtype = i64}), {.label_smoothing = 0.05 * call});
+      },
+  };
+  for (const auto& use : uses)
+    compare([&](Program& run, const Variable& x) {
+      run.sgd.zero_grad();
+      const Variable loss = mean(square(use(run.net(x), ++run.calls)));
+      loss.backward();
+      run.sgd.step();
+      return loss;
+    });
+}
+
+TEST(HostileCaptured, T79_BatchesThatTheStepTakesItself) {
+  std::vector<Variable> batches;
+  for (int i = 0; i < 20; ++i) batches.push_back(full({5, 3}, 0.1 * i));
+  compare([&](Program& run, const Variable&) { return run.step(batches[size_t(run.calls++)]); });
+  const Variable all = stack(batches, 0);
+  compare([&](Program& run, const Variable&) { return run.step(select(all, 0, run.calls++)); });
+  std::vector<float> memory(15);
+  compare([&](Program& run, const Variable&) {
+    memory[3] = float(++run.calls);
+    return run.step(from_blob(memory.data(), {5, 3}));
+  });
+}
+
+/// Adam by hand: the correction of the bias is a number of the host.
+TEST(HostileCaptured, T79_AnOptimizerWrittenInTheStep) {
+  compare([](Program& run, const Variable& x) {
+    run.net.zero_grad();
+    const Variable loss = mean(square(run.net(x)));
+    loss.backward();
+    const NoGrad no_grad;
+    const double correction = 1 - std::pow(0.9, ++run.calls);
+    for (Variable& p : run.net.parameters()) add_(p, p.grad() * (-0.1 / correction));
+    return loss;
+  });
+}
+
+TEST(HostileCaptured, T79_NumbersOfTheHostThatStay) {
+  Variable total = zeros({2});
+  GraphedStep step([&](const Variable& x) {
+    Variable weights = tensor({1.0, 2.0});  // a new tensor in each call, which the step overwrites
+    weights += x;
+    weights[1] = 5.0;
+    return weights * tensor({{0.5}, {2.0}}) + tensor(std::vector<bool>{true, false});
+  });
+  for (int call = 0; call < 8; ++call)
+    EXPECT_EQ(step(full({2}, double(call))).to_vector<float>(),
+              (std::vector<float>{1.5f + 0.5f * float(call), 2.5f, 3.0f + 2.0f * float(call), 10}));
+  EXPECT_TRUE(step.is_graphed()) << step.reason();
 }
 
 TEST(HostileCaptured, T79_TheNormOfClippedGradients) {

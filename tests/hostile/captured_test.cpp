@@ -151,6 +151,19 @@ TEST(HostileCaptured, T79_AnotherWeightIsAssigned) {
   EXPECT_TRUE(predict.is_graphed());
 }
 
+TEST(HostileCaptured, T79_LayersThatAreReplaced) {
+  compare([](Trainer& run, int i) {
+    if (i == 6) dynamic_cast<nn::Dropout&>(run.net[2]) = nn::Dropout(0.9);
+    if (i == 11) dynamic_cast<nn::Dropout&>(run.net[2]) = nn::Dropout(0.1);
+  });
+  nn::LeakyReLU act(0.5);
+  GraphedStep step([&](const Variable& x) { return act(x); });
+  for (int i = 0; i < 12; ++i) {
+    if (i == 6) act = nn::LeakyReLU(0.25);
+    EXPECT_EQ(step(full({2}, -4.0)).to_vector<float>()[0], i < 6 ? -2 : -1) << i;
+  }
+}
+
 TEST(HostileCaptured, T79_LayersThatMove) {
   std::vector<nn::Linear> layers;
   layers.emplace_back(3, 3);

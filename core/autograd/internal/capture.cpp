@@ -89,6 +89,11 @@ void Capture::finish() {
       return give_up(text_of("the step reads a tensor of shape ", operand.tensor.shape(),
                              " that it then replaces by another; copy_() writes into it"));
   }
+  if (trace_ != nullptr)
+    if (std::string what = difference(*std::exchange(trace_, nullptr)); !what.empty()) {
+      different_ = true;
+      return give_up(std::move(what));
+    }
   recording_ = false;
   leaf_changes_ = detail::leaf_change_count();
   if (!end(/*repeats=*/true)) return lose();
@@ -155,6 +160,7 @@ bool Capture::is_current() const {
     return false;
   for (const std::function<bool()>& is_unchanged : settings_)
     if (!is_unchanged()) return false;
+  if (!has_values_read()) return false;
   return std::none_of(operands_.begin(), operands_.end(), [](const CapturedOperand& operand) {
     return operand.tensor.storage().has_one_owner();
   });
@@ -268,6 +274,14 @@ void Capture::on_operand(const Tensor& x) {
   operands_.push_back({x, x.storage().version()});
 }
 
+bool Capture::is_known(const Tensor& x) const {
+  const auto is_shared = [&](const Tensor& other) { return other.shares_storage(x); };
+  return x.numel() > 0 && !is_own(x) && std::ranges::none_of(constants_, is_shared) &&
+         std::ranges::none_of(read_gradients_, [&](const ReadGradient& gradient) {
+           return gradient.value.defined() && is_shared(gradient.value.value());
+         });
+}
+
 /// Performs the work of the host for a run.
 void Capture::prepare() {
   const detail::Set<&detail::Context::draw_observer> unobserved(nullptr);  // draws of the past
@@ -300,6 +314,14 @@ void Capture::rewind() {
     if (part.calls > *failed && part.undo) part.undo();
 }
 
+/// Undoes the effects of prepare().
+void Capture::revert() {
+  for (const Draws& draws : draws_)
+    if (draws.generator != nullptr) draws.generator->set_state(draws.before);
+  for (const Part& part : parts_)
+    if (part.undo) part.undo();
+}
+
 void Capture::replay() {
   check_watched(/*wait=*/false);
   // A gradient that the graph adds to must be at the recorded address.
@@ -315,6 +337,9 @@ void Capture::replay() {
   try {
     prepare();
     launch(values_);
+  } catch (const Changed&) {
+    revert();
+    throw;
   } catch (...) {
     rewind();
     throw;

@@ -18,11 +18,18 @@
 
 namespace tapegrad {
 
+class StepTrace;
+
 class Capture : public StepObserver {
  public:
   /// Throws DeviceError if the device does not exist or cannot record.
   static std::unique_ptr<Capture> create(Device device);
   Device device() const { return device_; }
+
+  /// Thrown by a run that found another value than the one by which the step decided what to do.
+  struct Changed {
+    std::string what;
+  };
 
   virtual ~Capture();
   Capture(const Capture&) = delete;
@@ -45,7 +52,8 @@ class Capture : public StepObserver {
   /// before, leaves have the same hooks, and the settings of on_setting() are unchanged.
   bool is_current() const;
   /// Enqueues the graph in the current stream without waiting. Throws ArgumentError if an earlier
-  /// run found an argument that its op does not accept.
+  /// run found an argument that its op does not accept. Throws Changed, without an effect, if fn
+  /// would do something else.
   void replay();
 
   // The functions below are for code that runs in fn.
@@ -58,6 +66,13 @@ class Capture : public StepObserver {
   /// Lets record() plan to compute values twice if their memory costs more than the time. On the
   /// CPU only. Call before record().
   void save_memory() { saves_memory_ = true; }
+  /// Lets record() compare the step with the one before, which must live until record() returns. On
+  /// the CPU only. Call before record().
+  void compare_with(const StepTrace* trace) { trace_ = trace; }
+  /// Returns how the recorded step differs from another one; empty if it does not.
+  virtual std::string difference(const StepTrace& /*other*/) const { return {}; }
+  /// Returns whether the step was not recorded because it differs from the one before.
+  bool is_different() const { return different_; }
   /// Returns a result of the last run, in memory that no later run uses. `result` is the tensor
   /// that was recorded.
   virtual Tensor take(const Tensor& result) { return result.clone(); }
@@ -107,6 +122,13 @@ class Capture : public StepObserver {
   virtual void check_watched(bool wait) = 0;
   virtual bool is_own(const Tensor& x) const = 0;  // whether the memory was allocated while
                                                    // recording
+  /// Returns whether the values that the step reads on the host, of tensors that exist before it,
+  /// are those of the recording.
+  virtual bool has_values_read() const { return true; }
+  /// Returns whether x is neither made for the step nor a gradient that the step reads.
+  bool is_known(const Tensor& x) const;
+  /// Returns whether a run does work on the host in addition to its kernels.
+  bool has_parts() const { return !parts_.empty(); }
 
   /// Returns the number of the call that ended the last run with an error; none if calls are not
   /// recorded one by one.
@@ -165,11 +187,13 @@ class Capture : public StepObserver {
   void reset_generators();
   void prepare();
   void rewind();
+  void revert();
   Gradient* find(const Leaf& leaf);
 
   const Device device_;
   const int64_t number_;
-  bool saves_memory_ = false;
+  bool saves_memory_ = false, different_ = false;
+  const StepTrace* trace_ = nullptr;
   bool recording_ = false, ready_ = false, preparing_ = false, lost_ = false;
   std::string reason_;
   std::vector<std::byte> values_;  // content of live memory in the next run

@@ -28,15 +28,6 @@ constexpr size_t kSmall = size_t(16) << 10;
 /// Share of the memory of a step at which no further values are computed twice.
 constexpr double kShareOfMemory = 0.6;
 
-/// Returns the name and the line of an op, as in ", by mean at train.cpp:12".
-std::string text_of(const CalledOp& op) {
-  std::string text;
-  if (!op.name.empty()) text += ", by " + std::string(op.name);
-  if (op.where.line() != 0)
-    absl::StrAppend(&text, " at ", op.where.file_name(), ":", op.where.line());
-  return text;
-}
-
 /// Returns the different ops of some calls, as in "linear_relu+sub+square and 3 more".
 std::string names_of(const std::vector<StepCall>& calls, const std::vector<size_t>& numbers) {
   constexpr size_t kNamed = 4;
@@ -54,16 +45,25 @@ std::string names_of(const std::vector<StepCall>& calls, const std::vector<size_
 
 }  // namespace
 
+std::string text_of(const CalledOp& op) {
+  std::string text;
+  if (!op.name.empty()) text += ", by " + std::string(op.name);
+  if (op.where.line() != 0)
+    absl::StrAppend(&text, " at ", op.where.file_name(), ":", op.where.line());
+  return text;
+}
+
 /// Registers the operands of a new call.
 class RecordedStep::Operands final : public ArgumentVisitor {
  public:
   explicit Operands(RecordedStep& step) : step_(step) {}
 
-  void on_tensor(Tensor& x, bool) override {
+  void on_tensor(Tensor& x, bool is_written) override {
     TensorStorage& storage = x.storage();
     storage.lend(1);
     if (storage.is_deferred() && !storage.has_memory()) step_.own_.emplace(&storage, &storage);
     if (storage.bytes() > 0) step_.on_operand(x);
+    is_lasting |= is_written && storage.bytes() > 0 && !step_.is_own(x);
   }
   void on_draw(RandomState& state) override {
     const RandomState* base = step_.base_of(state);
@@ -71,6 +71,8 @@ class RecordedStep::Operands final : public ArgumentVisitor {
       if (draw.recorded.seed == state.seed) base = draw.base;
     if (base != nullptr) step_.draws_.push_back({&state, state, base, step_.calls_.size()});
   }
+
+  bool is_lasting = false;  // whether the call writes to memory that exists before the step
 
  private:
   RecordedStep& step_;
@@ -101,21 +103,24 @@ void RecordedStep::forget_calls() {
   for (StepCall& step : calls_)
     each_tensor(*step.call, [](Tensor& x, bool) { x.storage().lend(-1); });
   calls_.clear();
+  for (const ValuesRead& read : values_read_) read.x.storage().lend(-1);
+  values_read_.clear();
 }
 
 void RecordedStep::begin() {
   is_recording_ = true;
-  detail::context.recorder = this;
+  before_ = std::exchange(detail::context.recorder, this);
   detail::update_observed();
 }
 
 void RecordedStep::stop() {
   is_recording_ = false;
-  if (detail::context.recorder == this) detail::context.recorder = nullptr;
+  if (detail::context.recorder == this) detail::context.recorder = before_;
   detail::update_observed();
 }
 
 bool RecordedStep::end(bool repeats) {
+  values_ahead_.clear();
   if (repeats && saves_memory()) insert_repetitions();
   stop();
   // Segments depend on the layouts that the first run finds.
@@ -151,6 +156,8 @@ bool RecordedStep::on_call(std::unique_ptr<RecordedCall> call) {
   Operands operands(*this);
   call->visit(operands);
   calls_.push_back({std::move(call), current_op(), calls_.size()});
+  calls_.back().is_lasting = operands.is_lasting;
+  has_lasting_ |= operands.is_lasting;
   return true;
 }
 

@@ -8,6 +8,11 @@
 // after the last one, unless they hold results of the step or gradients of leaves. Host code that
 // reads or writes a deferred storage is detected, because the storage has no memory. Such an access
 // ends the recording, after making the calls recorded so far.
+//
+// An op may read a value to decide what to do (core/base/internal/host_values.h). The calls
+// recorded so far are then made ahead, into memory that is not that of a run. A run compares the
+// value, and is abandoned if the value differs. This is possible until the step writes to memory
+// that exists before the step, or works on the host.
 #pragma once
 
 #include <memory>
@@ -18,6 +23,7 @@
 #include "core/autograd/internal/capture.h"
 #include "core/autograd/internal/epilogue_plan.h"
 #include "core/autograd/internal/segment.h"
+#include "core/autograd/internal/step_trace.h"
 
 namespace tapegrad {
 
@@ -30,6 +36,8 @@ class RecordedStep final : public Capture, public CallRecorder {
   bool on_call(std::unique_ptr<RecordedCall> call) override;
   RecordedCall* call_to_update(const KernelTable& kernel) override;
   void on_access(const TensorStorage& storage) override;
+  Tensor read(const Tensor& x) override;
+  Tensor copy_from_host(std::span<const std::byte> bytes, const Shape& shape, DType dtype) override;
   void begin_op(const CalledOp& op) override { ops_.push_back(op); }
   void end_op() override { ops_.pop_back(); }
   void on_read(const Tensor& x, const char* function) override;
@@ -68,6 +76,10 @@ class RecordedStep final : public Capture, public CallRecorder {
     TensorStorage* storage;
     size_t offset;
   };
+  /// A tensor that exists before the step, and the values by which the step has decided.
+  struct ValuesRead {
+    Tensor x, values;
+  };
   class Operands;
 
   void begin() override;
@@ -78,12 +90,18 @@ class RecordedStep final : public Capture, public CallRecorder {
   void launch(const std::vector<std::byte>& live) override;
   void check_watched(bool) override {}
   bool is_own(const Tensor& x) const override { return own_.contains(&x.storage()); }
+  bool has_values_read() const override;
+  std::string difference(const StepTrace& other) const override;
   std::optional<size_t> failed_call() const override { return running_call_; }
   std::optional<RandomState> draw_from(uint64_t seed, size_t first) const override;
   size_t call_count() const override { return calls_.size(); }
   void run_part(const std::function<void()>& part, size_t calls) override;
 
   void stop();
+  bool is_written(const Tensor& x) const;
+  Tensor read_made(const Tensor& x);
+  Tensor run_ahead(const Tensor& x);
+  void put_ahead();
   void insert_repetitions();
   void plan_segments();
   void plan_storages();
@@ -113,6 +131,13 @@ class RecordedStep final : public Capture, public CallRecorder {
       own_;  // storages made while recording and used by a call
   std::vector<std::byte> live_;
   size_t next_update_ = 0;  // the first candidate while calls are updated
+  std::vector<ValuesRead> values_read_;
+  // While recording:
+  CallRecorder* before_ = nullptr;  // the recorder outside of the step
+  std::vector<HostCopy> copies_;
+  bool has_lasting_ = false;  // whether a call writes to memory that exists before the step
+  size_t ahead_ = 0;          // number of calls made ahead
+  std::unordered_map<TensorStorage*, RefPtr<TensorStorage>> values_ahead_;  // their results
 };
 
 }  // namespace tapegrad

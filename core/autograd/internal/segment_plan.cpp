@@ -124,12 +124,15 @@ class Planner {
     for (const StepCall& call : calls) {
       infos_.push_back(describe(call));
       is_repeated_.push_back(call.is_repeated);
+      is_read_.push_back(call.is_read);
+      is_lasting_.push_back(call.is_lasting);
     }
   }
 
   std::vector<StepGroup> run() {
     for (size_t i = 0; i < infos_.size(); ++i) {
-      const std::set<size_t> before = groups_before(i);
+      std::set<size_t> before = groups_before(i);
+      if (last_read_ && (is_lasting_[i] || is_read_[i])) before.insert(*last_read_);
       size_t group = find_segment(i, before);
       if (group == groups_.size()) {
         const CallInfo& info = infos_[i];
@@ -141,6 +144,7 @@ class Planner {
         widest_.push_back(0);
       }
       add(i, group, before);
+      if (is_read_[i]) last_read_ = group;
     }
     return in_order();
   }
@@ -344,7 +348,8 @@ class Planner {
 
   const int64_t threads_;
   std::vector<CallInfo> infos_;
-  std::vector<bool> is_repeated_;
+  std::vector<bool> is_repeated_, is_read_, is_lasting_;  // by call
+  std::optional<size_t> last_read_;  // its group; a run can be abandoned until then
   std::vector<StepGroup> groups_;
   std::vector<std::set<size_t>> direct_;  // for each group, those whose results it needs
   std::vector<NumberSet> depends_;        // for each group, all that must run before

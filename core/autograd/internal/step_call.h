@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/base/internal/call_recorder.h"
@@ -15,6 +16,8 @@ struct StepCall {
   CalledOp op;
   size_t number;             // in the order of the recording
   bool is_repeated = false;  // whether the call is made again (repetition_plan.h)
+  bool is_read = false;      // whether it compares a value by which the step has decided
+  bool is_lasting = false;   // whether it writes to memory that exists before the step
 
   // Findings of the first run. A recording cannot provide them, because kernels choose packed
   // layouts (core/base/storage.h) when they run.
@@ -22,6 +25,9 @@ struct StepCall {
   std::vector<const TensorStorage*> packed = {};   // storages that were packed before the call
   std::vector<const TensorStorage*> unpacks = {};  // storages that the call unpacked
 };
+
+/// Returns the name and the line of an op, as in ", by mean at train.cpp:12".
+std::string text_of(const CalledOp& op);
 
 /// Calls visit(tensor, is_written, index of the argument) for the operands of a call.
 template <typename Visit>

@@ -4,17 +4,22 @@
 // not depend on the implementation.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "core/base/context.h"
+#include "core/base/dtype.h"
+#include "core/base/shape.h"
 #include "core/base/where.h"
 
 namespace tapegrad {
 
 class KernelTable;
 class RecordedCall;
+class Tensor;
 class TensorStorage;
 enum class Pass;
 
@@ -37,6 +42,14 @@ class CallRecorder {
   virtual RecordedCall* call_to_update(const KernelTable& kernel) = 0;
   /// Called before the host reads or writes a deferred storage.
   virtual void on_access(const TensorStorage& storage) = 0;
+  /// Returns the values of x, for a decision of an op, in memory that is no part of the recording.
+  /// The recording is then repeated only while the values are equal. Returns an empty tensor if the
+  /// recording has ended, which it does if it cannot be left at this point.
+  virtual Tensor read(const Tensor& x) = 0;
+  /// Called before values of the host are copied to a new tensor on the CPU. Returns the tensor, or
+  /// an empty one if the values are to be copied as usual.
+  virtual Tensor copy_from_host(std::span<const std::byte> bytes, const Shape& shape,
+                                DType dtype) = 0;
   virtual void begin_op(const CalledOp& op) = 0;
   virtual void end_op() = 0;
 

@@ -1,12 +1,15 @@
 #include "nn/distributions/internal/distribution_parts.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/base/context.h"
 #include "core/base/error.h"
+#include "core/base/internal/host_values.h"
 #include "core/tape/recording.h"
 #include "ops/arithmetic.h"
 #include "ops/extremes.h"
+#include "ops/index.h"
 #include "ops/internal/value_checks.h"
 #include "ops/random.h"
 #include "ops/rearrange.h"
@@ -86,6 +89,23 @@ Variable checked_probability(const Variable& probability) {
 Variable open_uniform(const Shape& shape, const Variable& of, RandomGenerator& generator) {
   const double least = of.dtype() == f64 ? 0x1p-53 : 0x1p-24;
   return clamp(rand(shape, like(of), generator), {.min = least, .max = 1 - least});
+}
+
+Variable draw_by_rejection(const Shape& shape, double refused,
+                           const std::function<Candidates(const Shape& shape)>& draw) {
+  constexpr int kMost = 20;
+  const auto elements = double(std::max<int64_t>(numel(shape), 1));
+  const int64_t rounds = 2 + int64_t(std::ceil(std::log(elements) / -std::log(refused)));
+  Variable result, is_done;
+  for (int i = 0; i < kMost; ++i) {
+    const auto [values, is_taken] = draw(joined({rounds}, shape));
+    const Variable first = argmax(is_taken.to(i32), 0, /*keepdim=*/true);
+    const Variable drawn = squeeze(gather(values, 0, first), 0), now = any(is_taken, {0});
+    result = i == 0 ? drawn : where(is_done, result, drawn);
+    is_done = i == 0 ? now : logical_or(is_done, now);
+    if (tapegrad::detail::host_number(all(is_done).value()).to<bool>()) return result;
+  }
+  fail<ArgumentError>("sample: a concentration is not finite, or too large");
 }
 
 Variable pair_of(const Variable& a, const Variable& b) {

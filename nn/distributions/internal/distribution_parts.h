@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <initializer_list>
 #include <string_view>
 
@@ -40,6 +41,16 @@ Variable has_fraction(const Variable& value);
 Variable checked_probability(const Variable& probability);
 /// Returns uniform numbers in (0, 1), so that log(u) and log(-log(u)) are finite.
 Variable open_uniform(const Shape& shape, const Variable& of, RandomGenerator& generator);
+/// Candidates of a distribution, and which of them are taken.
+struct Candidates {
+  Variable values, is_taken;
+};
+/// Draws by rejection. draw(shape) makes candidates; at most a share `refused` of them is not
+/// taken. Makes as many rounds at once as suffice in nearly all cases, so that a captured step need
+/// not be recorded again for another number of rounds. Throws ArgumentError if the number of rounds
+/// shows that a parameter is not finite, or too large.
+Variable draw_by_rejection(const Shape& shape, double refused,
+                           const std::function<Candidates(const Shape& shape)>& draw);
 /// Returns vectors [..., 2] of the elements of a and of b.
 Variable pair_of(const Variable& a, const Variable& b);
 
