@@ -1,4 +1,5 @@
 // Members of Variable (core/tape/variable_ops.h): sorting, shapes and indexing.
+#include "core/base/internal/call_recorder.h"
 #include "core/base/internal/step_observer.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/view.h"
@@ -26,6 +27,40 @@ namespace tapegrad {
 
 using V = Variable;
 
+namespace {
+
+/// The calls that selected elements by a mask last. An assignment to the elements needs neither
+/// them nor their number, which differs from step to step.
+struct Selection {
+  CallRecorder* recorder;  // null: none
+  size_t begin, end;
+  const TensorStorage* result;
+};
+constinit thread_local Selection last_selection{};
+
+/// Notes the calls made by at().
+V selected(const V& x, const Subscripts& subscripts, Where where) {
+  CallRecorder* recorder = detail::context.recorder;
+  if (recorder == nullptr) [[likely]]
+    return at(x, subscripts, where);
+  const size_t begin = recorder->position();
+  V y = at(x, subscripts, where);
+  last_selection = {detail::context.recorder, begin, recorder->position(), &y.value().storage()};
+  return y;
+}
+
+void forget_selection(V& x) {
+  CallRecorder* recorder = detail::context.recorder;
+  const Selection& last = last_selection;
+  if (recorder == nullptr || last.recorder != recorder || last.end != recorder->position() ||
+      last.result != &x.value().storage()) [[likely]]
+    return;
+  x = V();
+  recorder->forget(last.begin);
+}
+
+}  // namespace
+
 void V::operator=(const Operand& values) && {
   detail::require_seen("=", *this);
   if (values.variable != nullptr)
@@ -48,9 +83,10 @@ V::Part& V::Part::operator=(Part&&) & noexcept = default;
 bool V::Part::is_view() const { return value().shares_storage(of_.value()); }
 void V::Part::put(const Operand& values) {
   const ErrorLine line(where_.line() != 0 ? where_ : values.where);
-  if (!is_view())
+  if (!is_view()) {
+    forget_selection(*this);
     tapegrad::index_put_(of_, *subscripts_, values);
-  else if (values.variable != nullptr)
+  } else if (values.variable != nullptr)
     tapegrad::copy_(*this, *values.variable, values.where);
   else
     tapegrad::fill_(*this, values.number, values.where);
@@ -219,7 +255,7 @@ V VariableOps::new_empty(const Shape& shape) const {
 }
 V V::operator[](const Slice& slice) const { return at(*this, {slice}); }
 V::Part V::operator[](std::initializer_list<Subscript> subscripts) const {
-  return {at(*this, subscripts), *this, subscripts};
+  return {selected(*this, subscripts, Where::current()), *this, subscripts};
 }
 V VariableOps::permute(const Dims& dims, Where where) const {
   return tapegrad::permute(self(), dims, where);
@@ -365,7 +401,7 @@ V V::rows_at(const std::vector<int64_t>& rows) const {
   return index({Variable(Tensor::from<int64_t>(rows, {int64_t(rows.size())}).to(device()))});
 }
 V::Part V::operator[](detail::VariableHere i) const {
-  return {at(*this, {i.x}, i.where), *this, {i.x}, i.where};
+  return {selected(*this, {i.x}, i.where), *this, {i.x}, i.where};
 }
 V VariableOps::contiguous(Where where) const {
   return self().value(where).is_contiguous() ? self() : tapegrad::clone(self(), where);

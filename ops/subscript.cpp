@@ -166,18 +166,23 @@ struct Masked {
 std::optional<Masked> as_masked(const Variable& x, const Subscripts& subscripts,
                                 const Variable& source) {
   Variable mask;
-  int width = 0, begin = 0;
+  int width = 0, begin = 0, rest = x.rank();  // dimensions so far, before the mask, of an ellipsis
+  int ellipses = 0;
+  for (const Subscript& subscript : subscripts) rest -= width_of(subscript);
   for (const Subscript& subscript : subscripts) {
     if (subscript.kind() == Kind::kTensor && !mask.defined() &&
         subscript.tensor().dtype() == boolean) {
       mask = subscript.tensor();
       begin = width;
+    } else if (subscript.kind() == Kind::kEllipsis) {
+      if (++ellipses > 1) return {};
+      width += rest;
     } else if (!is_whole(subscript)) {
       return {};
     }
     width += width_of(subscript);
   }
-  if (!mask.defined() || mask.rank() == 0 || width > x.rank()) return {};
+  if (!mask.defined() || mask.rank() == 0 || rest < 0 || width > x.rank()) return {};
   const int after = x.rank() - begin - mask.rank();  // dimensions behind the mask
   Shape places = mask.shape(), shape;
   for (int i = 0; i < after; ++i) places.push_back(1);

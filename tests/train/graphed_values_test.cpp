@@ -115,7 +115,7 @@ TEST(GraphedValues, AssignmentsByMask) {
       "a number",
       [](const Variables& x) {
         Variable y = x[0] * 2.0;
-        index_put_(y, {x[1]}, 0.5);
+        y[x[1]] = 0.5;
         return y;
       },
       half, Fate::kReplayed);
@@ -123,7 +123,8 @@ TEST(GraphedValues, AssignmentsByMask) {
       "a row",
       [](const Variables& x) {
         Variable y = x[0] * 2.0;
-        index_put_(y, {any(x[1], {1})}, mean(x[0], {0}));
+        y[any(x[1], {1})] = mean(x[0], {0});
+        y[{Ellipsis, any(x[1], {0})}] = sum(y[0]);
         return y;
       },
       half, Fate::kReplayed);

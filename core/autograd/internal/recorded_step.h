@@ -38,6 +38,8 @@ class RecordedStep final : public Capture, public CallRecorder {
   void on_access(const TensorStorage& storage) override;
   Tensor read(const Tensor& x) override;
   Tensor copy_from_host(std::span<const std::byte> bytes, const Shape& shape, DType dtype) override;
+  size_t position() const override { return calls_.size(); }
+  void forget(size_t position) override;
   void begin_op(const CalledOp& op) override { ops_.push_back(op); }
   void end_op() override { ops_.pop_back(); }
   void on_read(const Tensor& x, const char* function) override;

@@ -45,6 +45,22 @@ Tensor RecordedStep::read(const Tensor& x) {
   return values;
 }
 
+void RecordedStep::forget(size_t position) {
+  for (; calls_.size() > position; calls_.pop_back())
+    each_tensor(*calls_.back().call, [&](Tensor& x, bool) {
+      x.storage().lend(-1);
+      const bool is_used = std::ranges::any_of(calls_.begin(), calls_.end() - 1, [&](auto& step) {
+        bool uses = false;
+        each_tensor(*step.call, [&](Tensor& other, bool) { uses |= other.shares_storage(x); });
+        return uses;
+      });
+      if (is_used) return;
+      own_.erase(&x.storage());
+      values_ahead_.erase(&x.storage());
+    });
+  ahead_ = std::min(ahead_, position);
+}
+
 /// Records a copy of the values, which a repetition of the step makes again, because the step may
 /// write to the tensor.
 Tensor RecordedStep::copy_from_host(std::span<const std::byte> bytes, const Shape& shape,

@@ -39,6 +39,8 @@ class StepTrace final : public CallRecorder {
   void on_access(const TensorStorage&) override {}
   Tensor read(const Tensor&) override { return {}; }
   Tensor copy_from_host(std::span<const std::byte> bytes, const Shape& shape, DType dtype) override;
+  size_t position() const override { return calls_.size(); }
+  void forget(size_t position) override { calls_.resize(position); }
   void begin_op(const CalledOp& op) override { ops_.push_back(op); }
   void end_op() override { ops_.pop_back(); }
 

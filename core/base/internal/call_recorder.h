@@ -50,6 +50,10 @@ class CallRecorder {
   /// an empty one if the values are to be copied as usual.
   virtual Tensor copy_from_host(std::span<const std::byte> bytes, const Shape& shape,
                                 DType dtype) = 0;
+  /// Returns the number of calls so far.
+  virtual size_t position() const = 0;
+  /// Forgets the calls after the first `position` ones, whose results nobody uses.
+  virtual void forget(size_t position) = 0;
   virtual void begin_op(const CalledOp& op) = 0;
   virtual void end_op() = 0;
 
