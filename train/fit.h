@@ -96,10 +96,10 @@ struct FitOptions {
   bool handle_signals = true;
 
   /// Whether the step is run as a GraphedStep (train/graphed_step.h). The time of a replay counts
-  /// as update. The first step of an epoch is no replay, to notice a number that the loss depends on
-  /// and that has changed. Not possible with .accumulate, with callbacks after_backward and with a
-  /// sharded optimizer. With several ranks, the gradients are sent after the replay of the backward
-  /// pass.
+  /// as update. The first step of an epoch is no replay, to notice a number that the loss depends
+  /// on and that has changed. Not possible with .accumulate, with callbacks after_backward and with
+  /// a sharded optimizer. With several ranks, the gradients are sent after the replay of the
+  /// backward pass.
   bool graph = false;
   /// Ranks that train the model together (dist/init.h). Gradients, and the losses and accuracies of
   /// the history, are means over the ranks. Loaders must be made with `.shard = world`. Rank 0
