@@ -27,40 +27,6 @@ namespace tapegrad {
 
 using V = Variable;
 
-namespace {
-
-/// The calls that selected elements by a mask last. An assignment to the elements needs neither
-/// them nor their number, which differs from step to step.
-struct Selection {
-  CallRecorder* recorder;  // null: none
-  size_t begin, end;
-  const TensorStorage* result;
-};
-constinit thread_local Selection last_selection{};
-
-/// Notes the calls made by at().
-V selected(const V& x, const Subscripts& subscripts, Where where) {
-  CallRecorder* recorder = detail::context.recorder;
-  if (recorder == nullptr) [[likely]]
-    return at(x, subscripts, where);
-  const size_t begin = recorder->position();
-  V y = at(x, subscripts, where);
-  last_selection = {detail::context.recorder, begin, recorder->position(), &y.value().storage()};
-  return y;
-}
-
-void forget_selection(V& x) {
-  CallRecorder* recorder = detail::context.recorder;
-  const Selection& last = last_selection;
-  if (recorder == nullptr || last.recorder != recorder || last.end != recorder->position() ||
-      last.result != &x.value().storage()) [[likely]]
-    return;
-  x = V();
-  recorder->forget(last.begin);
-}
-
-}  // namespace
-
 void V::operator=(const Operand& values) && {
   detail::require_seen("=", *this);
   if (values.variable != nullptr)
@@ -69,11 +35,30 @@ void V::operator=(const Operand& values) && {
     tapegrad::fill_(*this, values.number, values.where);
 }
 
-V::Part::Part(V value, const V& of, std::vector<Subscript> subscripts, Where where)
-    : V(std::move(value)),
-      of_(of),
-      subscripts_(std::make_shared<const std::vector<Subscript>>(std::move(subscripts))),
-      where_(where) {}
+/// The elements that a Part refers to, and the calls that selected them if a step is recorded.
+struct V::Part::Selection {
+  std::vector<Subscript> subscripts;
+  CallRecorder* recorder = detail::context.recorder;
+  size_t first_call = recorder != nullptr ? recorder->position() : 0, last_call = first_call;
+
+  explicit Selection(std::vector<Subscript> subscripts) : subscripts(std::move(subscripts)) {}
+
+  /// Removes the calls from the recording. An assignment needs neither the elements nor their
+  /// number, which may differ from step to step.
+  void forget() const {
+    if (recorder != nullptr && recorder == detail::context.recorder &&
+        recorder->position() == last_call)
+      recorder->forget(first_call);
+  }
+};
+
+V::Part::Part(const V& x, std::vector<Subscript> subscripts, Where where) : of_(x), where_(where) {
+  const auto selection = std::make_shared<Selection>(std::move(subscripts));
+  static_cast<V&>(*this) =
+      where.line() != 0 ? at(x, selection->subscripts, where) : at(x, selection->subscripts);
+  if (selection->recorder != nullptr) selection->last_call = selection->recorder->position();
+  selection_ = selection;
+}
 V::Part::~Part() = default;
 V::Part::Part(const Part&) = default;
 V::Part::Part(Part&&) noexcept = default;
@@ -84,9 +69,14 @@ bool V::Part::is_view() const { return value().shares_storage(of_.value()); }
 void V::Part::put(const Operand& values) {
   const ErrorLine line(where_.line() != 0 ? where_ : values.where);
   if (!is_view()) {
-    forget_selection(*this);
-    tapegrad::index_put_(of_, *subscripts_, values);
-  } else if (values.variable != nullptr)
+    if (has_one_handle()) {
+      static_cast<V&>(*this) = V();
+      selection_->forget();
+    }
+    tapegrad::index_put_(of_, selection_->subscripts, values);
+    return;
+  }
+  if (values.variable != nullptr)
     tapegrad::copy_(*this, *values.variable, values.where);
   else
     tapegrad::fill_(*this, values.number, values.where);
@@ -255,7 +245,7 @@ V VariableOps::new_empty(const Shape& shape) const {
 }
 V V::operator[](const Slice& slice) const { return at(*this, {slice}); }
 V::Part V::operator[](std::initializer_list<Subscript> subscripts) const {
-  return {selected(*this, subscripts, Where::current()), *this, subscripts};
+  return {*this, subscripts};
 }
 V VariableOps::permute(const Dims& dims, Where where) const {
   return tapegrad::permute(self(), dims, where);
@@ -400,9 +390,7 @@ V VariableOps::argwhere(Where where) const { return tapegrad::argwhere(self(), w
 V V::rows_at(const std::vector<int64_t>& rows) const {
   return index({Variable(Tensor::from<int64_t>(rows, {int64_t(rows.size())}).to(device()))});
 }
-V::Part V::operator[](detail::VariableHere i) const {
-  return {selected(*this, {i.x}, i.where), *this, {i.x}, i.where};
-}
+V::Part V::operator[](detail::VariableHere i) const { return {*this, {i.x}, i.where}; }
 V VariableOps::contiguous(Where where) const {
   return self().value(where).is_contiguous() ? self() : tapegrad::clone(self(), where);
 }

@@ -409,7 +409,7 @@ class Variable::Iterator {
 /// Part refers to the elements of x.
 class Variable::Part : public Variable {
  public:
-  Part(Variable value, const Variable& of, std::vector<Subscript> subscripts, Where where = {});
+  Part(const Variable& x, std::vector<Subscript> subscripts, Where where = {});
   ~Part();
   Part(const Part&);
   Part(Part&&) noexcept;
@@ -429,11 +429,12 @@ class Variable::Part : public Variable {
   friend void operator/=(Part&& part, const Operand& b);
 
  private:
+  struct Selection;
   bool is_view() const;  // whether the elements are a view, as of x[{0, Slice()}]
   void put(const Operand& values);
 
   Variable of_;
-  std::shared_ptr<const std::vector<Subscript>> subscripts_;
+  std::shared_ptr<const Selection> selection_;
   Where where_;
 };
 
