@@ -174,6 +174,9 @@ ComplexPairs complex_div(const Variable& a, const Variable& b, Where where) {
   return joined(ldexp((x * s + y * t) / square, shift), ldexp((y * s - x * t) / square, shift));
 }
 
+void ComplexPairs::operator=(const ComplexPairs& z) && {
+  static_cast<Variable&&>(*this) = Operand(z.pairs());
+}
 Variable ComplexPairs::abs(Where where) const { return complex_abs(*this, where); }
 Variable ComplexPairs::angle(Where where) const { return tapegrad::angle(*this, where); }
 Variable ComplexPairs::real(Where where) const { return tapegrad::real(*this, where); }

@@ -47,7 +47,7 @@ struct ComplexPairs : Variable {
   ComplexPairs(ComplexPairs&&) = default;
   ComplexPairs& operator=(const ComplexPairs&) & = default;
   ComplexPairs& operator=(ComplexPairs&&) & = default;
-  void operator=(const ComplexPairs& z) && { static_cast<Variable&&>(*this) = z.pairs(); }
+  void operator=(const ComplexPairs& z) &&;
 
   Variable abs(Where where = Where::current()) const;  // [..., 2] -> [...]
   Variable angle(Where where = Where::current()) const;
