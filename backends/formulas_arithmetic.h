@@ -193,6 +193,17 @@ struct Gcd {
   }
 };
 
+/// The result wraps around.
+struct Lcm {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    const V divisor = Gcd{}(a, b);
+    if (divisor == V(0)) return V(0);
+    const V product = V(uint64_t(a) * uint64_t(b / divisor));
+    return product < V(0) ? V(0u - uint64_t(product)) : product;
+  }
+};
+
 struct Copysign {
   template <typename V>
   TG_HD V operator()(V a, V b) const {

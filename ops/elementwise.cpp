@@ -20,7 +20,7 @@ namespace tapegrad {
 namespace kernels {
 constinit Unary exp2{"exp2"}, signbit{"signbit"};
 constinit Binary copysign{"copysign"}, logaddexp2{"logaddexp2"}, heaviside{"heaviside"};
-constinit Binary fmax{"fmax"}, fmin{"fmin"}, ldexp{"ldexp"};
+constinit Binary fmax{"fmax"}, fmin{"fmin"}, ldexp{"ldexp"}, lcm{"lcm"};
 constinit Binary nextafter{"nextafter"};
 constinit decltype(logit) logit{"logit"};
 constinit decltype(logit_backward) logit_backward{"logit_backward"};
@@ -87,6 +87,12 @@ struct Heaviside : BinaryOp<kernels::heaviside> {
 
 struct NextAfter : BinaryOp<kernels::nextafter> {
   static constexpr std::string_view kName = "nextafter";
+  static constexpr bool kTakesWideNumber = false;
+  static constexpr bool kDifferentiable = false;
+};
+
+struct Lcm : BinaryOp<kernels::lcm> {
+  static constexpr std::string_view kName = "lcm";
   static constexpr bool kTakesWideNumber = false;
   static constexpr bool kDifferentiable = false;
 };
@@ -203,12 +209,7 @@ Variable nextafter(const Variable& x, const Operand& other) {
   return run_float<NextAfter>({a, other.where}, {b, other.where});
 }
 
-Variable lcm(const Operand& x, const Operand& y) {
-  const CallLine line(x.where);
-  const auto [a, b] = Pair("lcm", x, y);
-  const Variable divisor = gcd(a, b);
-  return abs(a * floor_divide(b, where(eq(divisor, 0), 1, divisor)));
-}
+Variable lcm(const Operand& a, const Operand& b) { return run<Lcm>(a, b); }
 
 Variable exp2(const Variable& x, Where where) { return of_float<Exp2>(x, where); }
 Variable deg2rad(const Variable& x, Where where) {

@@ -18,8 +18,8 @@ constexpr std::string_view kOtherSizes[] = {"masked_scatter", "masked_select", "
 /// Further ops whose host code reads values, or makes tensors of the caller's values. Some do so in
 /// some cases only. A CUDA graph cannot contain these ops.
 constexpr std::string_view kWaits[] = {
-    "bincount", "cov",      "ctc_loss", "embedding_bag", "gaussian_nll_loss", "histc",
-    "lcm",      "quantile", "normal",   "tensor",        "uniform",
+    "bincount", "cov",      "ctc_loss", "embedding_bag", "gaussian_nll_loss",
+    "histc",    "quantile", "normal",   "tensor",        "uniform",
 };
 bool may_be_recorded(std::string_view op) {
   const auto is_one_of = [op](const auto& ops) {

@@ -39,6 +39,7 @@ void register_arithmetic_kernels() {
   D::template set<kernels::bitwise_left_shift, formulas::LeftShift>(kIntegers);
   D::template set<kernels::bitwise_right_shift, formulas::RightShift>(kIntegers);
   D::template set<kernels::gcd, formulas::Gcd>(kIntegers);
+  D::template set<kernels::lcm, formulas::Lcm>(kIntegers);
   Device::template set<kernels::lerp>(
       kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& start, const Tensor& end,
                                   const Tensor& weight, Tensor& y) {

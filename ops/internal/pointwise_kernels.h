@@ -66,6 +66,8 @@ extern Binary logaddexp2, heaviside, nextafter;
 extern Binary fmax, fmin;
 /// Computes y = a * 2^b.
 extern Binary ldexp;
+/// The least common multiple of integers.
+extern Binary lcm;
 /// Computes y = log(p / (1 - p)) for p = x between low and high; low counts if the bounds cross.
 extern Kernel<void(const Tensor& x, double low, double high, Tensor& y)> logit;
 /// Computes dx = dy / (x * (1 - x)), or 0 beyond the bounds.
