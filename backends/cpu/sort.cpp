@@ -164,7 +164,7 @@ void hold_least(const T* x, int64_t n, int64_t count, bool descending, Item* ite
       number = count, limit = held[count - 1].first_key(), limited = true;
     }
   });
-  std::sort(held, held + number);
+  std::partial_sort(held, held + count, held + number);
   std::copy_n(held, count, items);
 }
 
