@@ -201,6 +201,16 @@ struct BatchPlan {
 };
 
 /// Options in the order of PyTorch's parameters.
+/// Type of PyTorch's option collate_fn, which gives a compile error with advice.
+struct RefusedCollate {
+  RefusedCollate() = default;
+  template <typename F>
+  requires(!std::same_as<F, RefusedCollate>) RefusedCollate(const F&) {
+    static_assert(detail::kNever<F>,
+                  "collate_fn: type ItemLoader(data, {.batch_size = 32}, collate), where "
+                  "collate(std::vector of items) returns a batch");
+  }
+};
 struct DataLoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
@@ -217,6 +227,7 @@ struct DataLoaderOptions {
   uint64_t seed = 0;             // for the order and for the random numbers of examples
   int prefetch_factor = 2;       // batches that each worker may be ahead
   Shard shard = {};              // the part of the data set that this process reads
+  RefusedCollate collate_fn = {};
 };
 /// Returns the number of examples per epoch that the loader of a shard reads from a data set of n
 /// examples.
