@@ -172,6 +172,11 @@ Module& Sequential::operator[](tapegrad::detail::NameHere name) const {
     fail_at<ArgumentError>(name.where, "Sequential: there is no layer \"", name.name, "\"");
   return *layers_[size_t(found - names_.begin())];
 }
+void Sequential::pop_back(Where where) {
+  if (is_empty()) fail_at<IndexError>(where, "Sequential: pop_back: there is no layer");
+  layers_.pop_back();
+  names_.pop_back();
+}
 void Sequential::insert(int64_t index, AnyModule layer) {
   const size_t place = index == size() ? layers_.size() : place_of(index);
   for (size_t i = place; i < names_.size(); ++i)

@@ -253,6 +253,8 @@ class Sequential final : public Model<Sequential> {
   Module& operator[](tapegrad::detail::IndexHere index) const;
   /// Returns the layer with this name. Throws ArgumentError if there is none.
   Module& operator[](tapegrad::detail::NameHere name) const;
+  /// Removes the last layer. Throws IndexError if there is none.
+  void pop_back(Where where = Where::current());
   /// Inserts a layer before the layer `index`, which may be size(). The layers behind it are
   /// renumbered; throws ArgumentError if one of them has a name of its own.
   void insert(int64_t index, AnyModule layer);

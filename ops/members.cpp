@@ -233,6 +233,7 @@ V VariableOps::new_ones(const Shape& shape, std::optional<DType> dtype) const {
 V VariableOps::new_full(const Shape& shape, Number value, std::optional<DType> dtype) const {
   return full(shape, value, {.dtype = dtype.value_or(self().dtype()), .device = self().device()});
 }
+int64_t VariableOps::nelement() const { return self().numel(); }
 V VariableOps::new_tensor(const NestedValues& values) const {
   return tensor(values, {.dtype = self().dtype(), .device = self().device()});
 }
@@ -342,6 +343,9 @@ V VariableOps::index_put(const std::vector<Subscript>& subscripts, const Operand
 }
 V VariableOps::gather(int dim, const V& index, Where where) const {
   return tapegrad::gather(self(), dim, index, where);
+}
+V VariableOps::index_select(int dim, const std::vector<int64_t>& index, Where where) const {
+  return index_select(dim, tensor(index, {.device = self().device()}), where);
 }
 V VariableOps::index_select(int dim, const V& index, Where where) const {
   return tapegrad::index_select(self(), dim, index, where);

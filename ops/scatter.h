@@ -66,6 +66,11 @@ Variable masked_scatter(const Variable& x, const Variable& mask, const Variable&
 
 /// Returns the indices of nonzero elements, one row for each: int64 [n, rank].
 Variable nonzero(const Variable& x, Where where = Where::current());
+template <std::same_as<bool> B>
+auto nonzero(const Variable&, B) {
+  static_assert(detail::kNever<B>,
+                "nonzero(x, true): type where(x), which returns the indices of each dimension");
+}
 /// Returns the indices of nonzero elements, one vector for each dimension; usable as index tensors
 /// (ops/subscript.h).
 std::vector<Variable> where(const Variable& condition, Where where = Where::current());

@@ -68,6 +68,10 @@ inline GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double 
   return clip_grad_norm_(params, max_norm, options.norm_type, options.error_if_nonfinite,
                          options.by_name.where);
 }
+template <std::same_as<Variable> V>
+GradientNorm clip_grad_norm_(const V& param, double max_norm, ClipGradNormOptions options) {
+  return clip_grad_norm_(std::vector<Variable>{param}, max_norm, options);
+}
 template <HasParameters Model>
 GradientNorm clip_grad_norm_(const Model& model, double max_norm, ClipGradNormOptions options) {
   return clip_grad_norm_(model.parameters(), max_norm, options);

@@ -143,6 +143,8 @@ class VariableOps : public ReductionOps {
                      bool accumulate = false) const;
   Variable gather(int dim, const Variable& index, Where where = Where::current()) const;
   Variable index_select(int dim, const Variable& index, Where where = Where::current()) const;
+  Variable index_select(int dim, const std::vector<int64_t>& index,
+                        Where where = Where::current()) const;
   Variable take(const Variable& index, Where where = Where::current()) const;
   Variable take_along_dim(const Variable& index, int dim, Where where = Where::current()) const;
   Variable index_add(int dim, const Variable& index, const Variable& source, double alpha = 1.0,
@@ -465,6 +467,7 @@ class VariableOps : public ReductionOps {
   Variable new_ones(const Shape& shape, std::optional<DType> dtype = {}) const;
   Variable new_full(const Shape& shape, Number value, std::optional<DType> dtype = {}) const;
   Variable new_tensor(const NestedValues& values) const;
+  int64_t nelement() const;
   Variable new_empty(const Shape& shape) const;
   /// Returns dtype and device: zeros({2}, x.options()).
   torch::TensorOptions options() const;

@@ -102,6 +102,22 @@ TEST(FirstHour, GradientOfOneParameter) {
   GUESS("4", nn::utils::clip_grad_norm_(w, 10.0, INFINITY));
   GUESS("5", nn::utils::clip_grad_norm_(w, 1.0));
   GUESS("0.6", w.grad()[0]);
+  GUESS("1", nn::utils::clip_grad_norm_(w, 10.0, {.norm_type = 2.0, .error_if_nonfinite = true}));
+}
+
+TEST(FirstHour, ModulesAndIndices) {
+  nn::Sequential net(nn::Linear(4, 3), nn::ReLU(), nn::Linear(3, 2));
+  net.pop_back();
+  net.push_back(nn::Linear(3, 7));
+  GUESS("[1, 7]", net(ones({1, 4})).sizes());
+  net.pop_back();
+  net.pop_back();
+  net.pop_back();
+  EXPECT_THROW(net.pop_back(), IndexError);
+  const Variable x = arange(6.0).view({3, 2});
+  GUESS("6", x.nelement());
+  GUESS("[[0, 1], [4, 5]]", x.index_select(0, {0, 2}));
+  GUESS("[[1], [3], [5]]", x.index_select(1, {1}));
 }
 
 TEST(FirstHour, BoxesAndMasks) {

@@ -113,6 +113,10 @@ void add_data_rows(Table& table) {
     optim::GradientNorm(value).item();
     optim::GradientNorm(unread).item();
   });
+  table.add("Sequential::pop_back", [](bool on) {
+    nn::Sequential net = on ? nn::Sequential() : nn::Sequential(nn::Linear(1, 1));
+    net.pop_back();
+  });
   table.add("Sequential::is_empty",
             [](bool on) { (on ? nn::Sequential() : nn::Sequential(nn::Linear(1, 1))).is_empty(); });
   table.leave_out("refused by the compiler (tests/first_guess)",
