@@ -225,8 +225,9 @@ Variable TransformerEncoderLayer::forward(const Variable& x, const AttentionMask
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
-                                       std::optional<LayerNorm> last)
+                                       std::optional<LayerNorm> last, Where where)
     : norm(std::move(last)) {
+  const ErrorLine line(where);
   require_option(kName, "num_layers", num_layers);
   if (num_layers > 65536)
     fail<ArgumentError>(kName, ": num_layers is ", num_layers, ", above 65536");

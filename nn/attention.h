@@ -191,7 +191,7 @@ class TransformerEncoder final : public Model<TransformerEncoder> {
   static constexpr std::string_view kName = "TransformerEncoder";
   explicit TransformerEncoder(RefusedNullptr);
   TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
-                     std::optional<LayerNorm> norm = {});
+                     std::optional<LayerNorm> norm = {}, Where where = Where::current());
 
   void members(Members& m) override { m("layers", layers)("norm", norm); }
   Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }

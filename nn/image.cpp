@@ -33,13 +33,14 @@ InterpolateOptions with_mode(InterpolateOptions options, SampleMode mode) {
 
 }  // namespace
 
-Padding::Padding(int64_t all) : amounts{all} {}
-Padding::Padding(std::initializer_list<int64_t> amounts) : amounts(amounts) {}
+Padding::Padding(int64_t all, Where where) : amounts{all}, where(where) {}
+Padding::Padding(std::initializer_list<int64_t> amounts, Where where)
+    : amounts(amounts), where(where) {}
 std::vector<int64_t> Padding::of_dims(int dims) const {
   const size_t count = 2 * size_t(dims);
   if (amounts.size() == 1) return std::vector<int64_t>(count, amounts[0]);
   if (amounts.size() != count)
-    fail<ArgumentError>("padding: ", count, " amounts are wanted, not ", amounts.size());
+    fail_at<ArgumentError>(where, "padding: ", count, " amounts are wanted, not ", amounts.size());
   return amounts;
 }
 

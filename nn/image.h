@@ -74,8 +74,9 @@ struct Fold final : Function<Fold, static_cast<FoldOp>(fold), Size2d, UnfoldOpti
 /// the last dimension. A negative amount crops.
 struct Padding {
   std::vector<int64_t> amounts;
-  Padding(int64_t all);
-  Padding(std::initializer_list<int64_t> amounts);
+  Where where;
+  Padding(int64_t all, Where where = Where::current());
+  Padding(std::initializer_list<int64_t> amounts, Where where = Where::current());
   /// Returns a pair for each dimension. Throws ArgumentError for a wrong number of amounts.
   std::vector<int64_t> of_dims(int dims) const;
 };

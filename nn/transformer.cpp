@@ -49,12 +49,17 @@ TransformerDecoderLayer::TransformerDecoderLayer(TransformerDecoderLayerOptions 
                  .num_heads = options.nhead,
                  .dropout = options.dropout,
                  .batch_first = options.batch_first}),
-      multihead_attn({.embed_dim = options.d_model,
+      multihead_attn({.by_name = options.by_name,
+                      .embed_dim = options.d_model,
                       .num_heads = options.nhead,
                       .dropout = options.dropout,
                       .batch_first = options.batch_first}),
-      linear1({.in_features = options.d_model, .out_features = options.dim_feedforward}),
-      linear2({.in_features = options.dim_feedforward, .out_features = options.d_model}),
+      linear1({.by_name = options.by_name,
+               .in_features = options.d_model,
+               .out_features = options.dim_feedforward}),
+      linear2({.by_name = options.by_name,
+               .in_features = options.dim_feedforward,
+               .out_features = options.d_model}),
       norm1({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
       norm2({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
       norm3({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
@@ -89,8 +94,9 @@ Variable TransformerDecoderLayer::forward(const Variable& x, const Variable& mem
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer, int64_t num_layers,
-                                       std::optional<LayerNorm> last)
+                                       std::optional<LayerNorm> last, Where where)
     : norm(std::move(last)) {
+  const ErrorLine line(where);
   require_option(kName, "num_layers", num_layers);
   if (num_layers > 65536)
     fail<ArgumentError>(kName, ": num_layers is ", num_layers, ", above 65536");
@@ -106,9 +112,9 @@ Variable TransformerDecoder::forward(const Variable& x, const Variable& memory,
 
 Transformer::Transformer(TransformerOptions options)
     : encoder(TransformerEncoderLayer(layer_options(options)), options.num_encoder_layers,
-              last_norm(options)),
+              last_norm(options), options.by_name.where),
       decoder(TransformerDecoderLayer(layer_options(options)), options.num_decoder_layers,
-              last_norm(options)) {
+              last_norm(options), options.by_name.where) {
   for (Variable parameter : parameters())
     if (parameter.rank() > 1) init::xavier_uniform_(parameter);
 }

@@ -64,7 +64,7 @@ class TransformerDecoder final : public Model<TransformerDecoder> {
  public:
   static constexpr std::string_view kName = "TransformerDecoder";
   TransformerDecoder(const TransformerDecoderLayer& layer, int64_t num_layers,
-                     std::optional<LayerNorm> norm = {});
+                     std::optional<LayerNorm> norm = {}, Where where = Where::current());
 
   void members(Members& m) override { m("layers", layers)("norm", norm); }
   Variable forward(const Variable& x, const Variable& memory, const DecoderMasks& masks = {}) const;

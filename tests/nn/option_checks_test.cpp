@@ -18,6 +18,7 @@
 #include "nn/margin_loss.h"
 #include "nn/norm.h"
 #include "nn/recurrent.h"
+#include "nn/transformer.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -126,6 +127,12 @@ TEST(OptionChecks, OtherLayers) {
   refuse("RNN: .dropout is 2", [] { RNN(3, 4, 1, "relu", true, false, 2.0); });
   refuse("RNN: the option .num_layers is missing", [] { RNN(3, 4, 0); });
   refuse("MultiheadAttention: 3 heads do not divide 8", [] { MultiheadAttention(8, 3); });
+  refuse("TransformerEncoder: the option num_layers is missing, or 0",
+         [] { TransformerEncoder(TransformerEncoderLayer(8, 2), 0); });
+  refuse("Linear: .out_features is negative: -4", [] { TransformerDecoderLayer(8, 2, -4); });
+  refuse("TransformerDecoder: num_layers is negative: -1",
+         [] { Transformer({.d_model = 8, .nhead = 2, .num_decoder_layers = -1}); });
+  refuse("padding: 4 amounts are wanted, not 3", [] { ZeroPad2d({1, 2, 3}); });
 }
 
 }  // namespace
