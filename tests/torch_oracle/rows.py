@@ -125,7 +125,7 @@ def elementwise():
     row("float_power", P(3, 4), N(4), dtypes=("F64",), why="results are float64")
     row("xlog1py", N(3, 4), P(4), torch_function=torch.special.xlog1py)
     row("heaviside", N(3, 4), N(4))
-    row("nextafter", N(3, 4), N(4), dtypes=("float32", "float64"))
+    row("nextafter", N(3, 4), N(4), dtypes=("F64", "F32"))
     row("lcm", W(3, 4), W(4))
     row("isin", W(3, 4), W(3))
     row("clamp_min", N(3, 4), N(4), torch_function=lambda x, bound: torch.clamp(x, min=bound))
