@@ -293,15 +293,15 @@ Variable VonMises::draw(const Shape& sample_shape, RandomGenerator& generator) c
   const Variable k = expand(concentration.to(f64), shape);
   const Variable tau = 1.0 + sqrt(1.0 + 4.0 * k * k), rho = (tau - sqrt(2.0 * tau)) / (2.0 * k);
   const Variable r = where(k < 1e-5, 1.0 / k + k, (1.0 + rho * rho) / (2.0 * rho));
-  const auto draw = [&](const Shape& many) -> Candidates {
-    const Variable z = cos(kPi * rand(many, like(k), generator));
-    const Variable u = open_uniform(many, k, generator);
+  const auto draw_round = [&]() -> Candidates {
+    const Variable z = cos(kPi * rand(shape, like(k), generator));
+    const Variable u = open_uniform(shape, k, generator);
     const Variable f = (1.0 + r * z) / (r + z), c = k * (r - f);
-    const Variable side = sign(rand(many, like(k), generator) - 0.5);
+    const Variable side = sign(rand(shape, like(k), generator) - 0.5);
     return {side * acos(clamp(f, {.min = -1.0, .max = 1.0})),
             logical_or(c * (2.0 - c) > u, log(c / u) + 1.0 - c >= 0.0)};
   };
-  const Variable angle = draw_by_rejection(shape, /*refused=*/0.35, draw);
+  const Variable angle = draw_by_rejection(shape, /*refused=*/0.35, draw_round);
   return (remainder(angle + loc.to(f64) + kPi, 2 * kPi) - kPi).to(loc.dtype());
 }
 

@@ -9,7 +9,6 @@
 #include "core/tape/recording.h"
 #include "ops/arithmetic.h"
 #include "ops/extremes.h"
-#include "ops/index.h"
 #include "ops/internal/value_checks.h"
 #include "ops/random.h"
 #include "ops/rearrange.h"
@@ -92,17 +91,17 @@ Variable open_uniform(const Shape& shape, const Variable& of, RandomGenerator& g
 }
 
 Variable draw_by_rejection(const Shape& shape, double refused,
-                           const std::function<Candidates(const Shape& shape)>& draw) {
-  constexpr int kMost = 20;
+                           const std::function<Candidates()>& draw) {
+  constexpr int64_t kMost = 100;
   const auto elements = double(std::max<int64_t>(numel(shape), 1));
-  const int64_t rounds = 2 + int64_t(std::ceil(std::log(elements) / -std::log(refused)));
+  // After these rounds, an element is left in at most this share of the calls, too.
+  const int64_t rounds = 1 + int64_t(std::ceil(std::log(elements) / -std::log(refused)));
   Variable result, is_done;
-  for (int i = 0; i < kMost; ++i) {
-    const auto [values, is_taken] = draw(joined({rounds}, shape));
-    const Variable first = argmax(is_taken.to(i32), 0, /*keepdim=*/true);
-    const Variable drawn = squeeze(gather(values, 0, first), 0), now = any(is_taken, {0});
-    result = i == 0 ? drawn : where(is_done, result, drawn);
-    is_done = i == 0 ? now : logical_or(is_done, now);
+  for (int64_t round = 1; round <= kMost; ++round) {
+    const auto [values, is_taken] = draw();
+    result = round == 1 ? values : where(is_done, result, values);
+    is_done = round == 1 ? is_taken : logical_or(is_done, is_taken);
+    if (round < rounds) continue;
     if (tapegrad::detail::host_number(all(is_done).value()).to<bool>()) return result;
   }
   fail<ArgumentError>("sample: a concentration is not finite, or too large");

@@ -45,12 +45,12 @@ Variable open_uniform(const Shape& shape, const Variable& of, RandomGenerator& g
 struct Candidates {
   Variable values, is_taken;
 };
-/// Draws by rejection. draw(shape) makes candidates; at most a share `refused` of them is not
-/// taken. Makes as many rounds at once as suffice in nearly all cases, so that a captured step need
-/// not be recorded again for another number of rounds. Throws ArgumentError if the number of rounds
-/// shows that a parameter is not finite, or too large.
+/// Draws by rejection. draw() makes candidates of the shape; at most a share `refused` of them is
+/// not taken. Always makes as many rounds as suffice in nearly all cases, so that a captured step
+/// need not be recorded again for another number of rounds. Throws ArgumentError if 100 rounds do
+/// not suffice, because a parameter is not finite, or too large.
 Variable draw_by_rejection(const Shape& shape, double refused,
-                           const std::function<Candidates(const Shape& shape)>& draw);
+                           const std::function<Candidates()>& draw);
 /// Returns vectors [..., 2] of the elements of a and of b.
 Variable pair_of(const Variable& a, const Variable& b);
 

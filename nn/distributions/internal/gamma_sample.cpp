@@ -77,13 +77,12 @@ struct GammaCdf {
 Variable sample_gamma(const Variable& shape, RandomGenerator& generator) {
   const Variable one_more = lt(shape, 1.0).to(shape.dtype());
   const Variable d = shape + one_more - 1.0 / 3, c = 1 / sqrt(9.0 * d);
-  const Variable result =
-      draw_by_rejection(shape.shape(), /*refused=*/0.05, [&](const Shape& many) -> Candidates {
-        const Variable x = randn(many, like(shape), generator);
-        const Variable u = rand(many, like(shape), generator);
-        const Variable root = clamp(1.0 + c * x, {.min = 0.0}), v = root * root * root;
-        return {d * v, logical_and(gt(v, 0.0), lt(log(u), 0.5 * x * x + d - d * v + d * log(v)))};
-      });
+  const Variable result = draw_by_rejection(shape.shape(), /*refused=*/0.05, [&]() -> Candidates {
+    const Variable x = randn(shape.shape(), like(shape), generator);
+    const Variable u = rand(shape.shape(), like(shape), generator);
+    const Variable root = clamp(1.0 + c * x, {.min = 0.0}), v = root * root * root;
+    return {d * v, logical_and(gt(v, 0.0), lt(log(u), 0.5 * x * x + d - d * v + d * log(v)))};
+  });
   // 1 - u is never 0.
   const Variable u = 1.0 - rand(shape.shape(), like(shape), generator);
   return where(lt(shape, 1.0), result * pow(u, 1.0 / shape), result);
