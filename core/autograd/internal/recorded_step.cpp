@@ -105,6 +105,8 @@ void RecordedStep::forget_calls() {
   calls_.clear();
   for (const ValuesRead& read : values_read_) read.x.storage().lend(-1);
   values_read_.clear();
+  for (const Revised& revised : revised_) revised.x.storage().lend(-1);
+  revised_.clear();
 }
 
 void RecordedStep::begin() {
@@ -121,6 +123,7 @@ void RecordedStep::stop() {
 
 bool RecordedStep::end(bool repeats) {
   values_ahead_.clear();
+  for (const Revised& revised : revised_) revised.restore();  // the calls are made again
   if (repeats && saves_memory()) insert_repetitions();
   stop();
   // Segments depend on the layouts that the first run finds.
@@ -157,7 +160,6 @@ bool RecordedStep::on_call(std::unique_ptr<RecordedCall> call) {
   call->visit(operands);
   calls_.push_back({std::move(call), current_op(), calls_.size()});
   calls_.back().is_lasting = operands.is_lasting;
-  has_lasting_ |= operands.is_lasting;
   return true;
 }
 
@@ -409,7 +411,13 @@ void RecordedStep::launch(const std::vector<std::byte>& live) {
   for (const Place& place : places_) place.storage->place(block + place.offset);
   const NoGrad no_grad;
   const detail::AutocastOff as_recorded;
-  for (const Group& group : groups_) run(group);
+  for (Revised& revised : revised_) revised.save();
+  try {
+    for (const Group& group : groups_) run(group);
+  } catch (const Changed&) {
+    for (const Revised& revised : revised_) revised.restore();
+    throw;
+  }
   if (is_ready()) {
     if (!is_planned_) plan_segments();
     return;

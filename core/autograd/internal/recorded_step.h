@@ -11,8 +11,9 @@
 //
 // An op may read a value to decide what to do (core/base/internal/host_values.h). The calls
 // recorded so far are then made ahead, into memory that is not that of a run. A run compares the
-// value, and is abandoned if the value differs. This is possible until the step writes to memory
-// that exists before the step, or works on the host.
+// value, and is abandoned if the value differs; what it has written to memory that exists before
+// the step, such as the statistics of a batch norm, is restored. This is possible while this memory
+// is small, and until the step works on the host.
 #pragma once
 
 #include <memory>
@@ -82,6 +83,14 @@ class RecordedStep final : public Capture, public CallRecorder {
   struct ValuesRead {
     Tensor x, values;
   };
+  /// A tensor that exists before the step and to which the step writes before it reads a value.
+  struct Revised {
+    Tensor x;
+    std::vector<std::byte> before = {};  // content of the storage
+
+    void save();
+    void restore() const;
+  };
   class Operands;
 
   void begin() override;
@@ -102,6 +111,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   void stop();
   bool is_written(const Tensor& x) const;
   Tensor read_made(const Tensor& x);
+  bool save_revised();
   Tensor run_ahead(const Tensor& x);
   void put_ahead();
   void insert_repetitions();
@@ -134,11 +144,11 @@ class RecordedStep final : public Capture, public CallRecorder {
   std::vector<std::byte> live_;
   size_t next_update_ = 0;  // the first candidate while calls are updated
   std::vector<ValuesRead> values_read_;
+  std::vector<Revised> revised_;
   // While recording:
   CallRecorder* before_ = nullptr;  // the recorder outside of the step
   std::vector<HostCopy> copies_;
-  bool has_lasting_ = false;  // whether a call writes to memory that exists before the step
-  size_t ahead_ = 0;          // number of calls made ahead
+  size_t ahead_ = 0;  // number of calls made ahead
   std::unordered_map<TensorStorage*, RefPtr<TensorStorage>> values_ahead_;  // their results
 };
 

@@ -88,7 +88,7 @@ bool RecordedStep::has_values_read() const {
 /// Reads the result of a recorded call.
 Tensor RecordedStep::read_made(const Tensor& x) {
   const std::string what = "the host needs a value" + text_of(current_op());
-  if (has_lasting_ || has_parts()) {
+  if (has_parts() || !save_revised()) {
     give_up(what);
     return {};
   }
@@ -98,6 +98,34 @@ Tensor RecordedStep::read_made(const Tensor& x) {
   });
   calls_.back().is_read = true;
   return values;
+}
+
+void RecordedStep::Revised::save() {
+  const std::byte* data = x.storage().data();
+  before.assign(data, data + x.storage().bytes());
+}
+void RecordedStep::Revised::restore() const { std::ranges::copy(before, x.storage().data()); }
+
+/// Saves the memory that exists before the step and to which the calls write that were not made
+/// ahead yet. Returns false if it is too large to be saved in each run.
+bool RecordedStep::save_revised() {
+  constexpr size_t kMost = size_t(1) << 20;
+  size_t bytes = 0;
+  for (const Revised& revised : revised_) bytes += revised.before.size();
+  for (size_t i = ahead_; i < calls_.size(); ++i) {
+    if (!calls_[i].is_lasting) continue;
+    each_tensor(*calls_[i].call, [&](Tensor& x, bool is_written) {
+      const bool is_known = std::ranges::any_of(
+          revised_, [&](const Revised& revised) { return revised.x.shares_storage(x); });
+      if (!is_written || is_own(x) || is_known || bytes > kMost) return;
+      bytes += x.storage().bytes();
+      if (bytes > kMost) return;
+      x.storage().lend(1);
+      revised_.push_back({x});
+      revised_.back().save();
+    });
+  }
+  return bytes <= kMost;
 }
 
 /// Makes the calls recorded so far, except those already made, and returns the values of x.
