@@ -286,5 +286,58 @@ TEST(GraphedLayers, Distributions) {
   });
 }
 
+/// Weights and state after 10 steps with clipping and a schedule that acts between them.
+Bits weights_after(const std::function<std::unique_ptr<optim::Optimizer>(const nn::Module&)>& make,
+                   bool enabled) {
+  manual_seed(4);
+  nn::Sequential net{nn::Linear(5, 6), nn::Tanh(), nn::Linear(6, 2)};
+  const auto optimizer = make(net);
+  optim::CosineAnnealingLR schedule(*optimizer, {.T_max = 10});
+  GraphedStep step(
+      [&](const Variable& x) {
+        optimizer->zero_grad();
+        const Variable loss = mean(square(net(x) - 1.0));
+        loss.backward();
+        optim::clip_grad_value_(net.parameters(), 0.5);
+        optimizer->step();
+        return loss;
+      },
+      {}, {.enabled = enabled});
+  Bits bits;
+  for (int i = 0; i < 10; ++i) {
+    RandomGenerator numbers{uint64_t(i)};
+    bits.push_back(step(randn({7, 5}, {}, numbers)).to_vector<double>());
+    schedule.step();
+  }
+  EXPECT_EQ(step.is_graphed(), enabled) << step.reason();
+  for (const Variable& p : net.parameters()) bits.push_back(p.to_vector<double>());
+  for (const auto& [name, tensor] : optimizer->state_dict())
+    bits.push_back(Variable(tensor).to_vector<double>());
+  return bits;
+}
+
+TEST(GraphedLayers, Optimizers) {
+  using optim::Optimizer;
+  using Make = std::function<std::unique_ptr<Optimizer>(const nn::Module&)>;
+  const std::pair<const char*, Make> cases[] = {
+      {"Adadelta", [](auto& net) { return std::make_unique<optim::Adadelta>(net, 0.5); }},
+      {"Adamax", [](auto& net) { return std::make_unique<optim::Adamax>(net, 0.01); }},
+      {"NAdam", [](auto& net) { return std::make_unique<optim::NAdam>(net, 0.01); }},
+      {"RAdam", [](auto& net) { return std::make_unique<optim::RAdam>(net, 0.01); }},
+      {"ASGD", [](auto& net) { return std::make_unique<optim::ASGD>(net, 0.05); }},
+      {"Rprop", [](auto& net) { return std::make_unique<optim::Rprop>(net, 0.01); }},
+      {"AdamW", [](auto& net) { return std::make_unique<optim::AdamW>(net, 0.01); }},
+      {"SGD with Nesterov's momentum",
+       [](auto& net) {
+         return std::make_unique<optim::SGD>(
+             net, optim::SGDOptions{.lr = 0.05, .momentum = 0.9, .nesterov = true});
+       }},
+  };
+  for (const auto& [name, make] : cases) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(weights_after(make, true), weights_after(make, false));
+  }
+}
+
 }  // namespace
 }  // namespace tapegrad::testing
