@@ -27,7 +27,7 @@ ModuleCall::ModuleCall(const Module& module, Where where)
       has_hooks_(module.state_->own.hooks != nullptr),
       outermost_(current_scope() == nullptr ? start(module) : RunningModel()),
       model_(current_scope() == nullptr ? &outermost_ : context.model),
-      line_(tapegrad::detail::is_of_user(where) ? &where_ : context.module_line),
+      line_(tapegrad::detail::is_of_library(where) ? context.module_line : &where_),
       scope_(name_of(module)) {
   if (StepObserver* step = StepObserver::current()) [[unlikely]]
     MemberCheck::watch(module, *step);

@@ -28,14 +28,16 @@ void ErrorText::add_streamed(void (*write)(std::ostream&, const void*), const vo
   text_ += out.str();
 }
 
-bool is_of_user(Where where) {
+bool is_of_library(Where where) {
   constexpr std::string_view kPrefix = TAPEGRAD_SOURCE_PREFIX;
+  return where.line() == 0 || std::strncmp(where.file_name(), kPrefix.data(), kPrefix.size()) == 0;
+}
+
+bool is_of_user(Where where) {
   const auto is_in = [&](const char* part) {
     return std::strstr(where.file_name(), part) != nullptr;
   };
-  return where.line() != 0 &&
-         std::strncmp(where.file_name(), kPrefix.data(), kPrefix.size()) != 0 &&
-         !is_in("/include/tapegrad/") && !is_in("/include/c++/");
+  return !is_of_library(where) && !is_in("/include/tapegrad/") && !is_in("/include/c++/");
 }
 
 void locate(Error& error, Where where) {

@@ -32,10 +32,12 @@ class Where {
 #endif
 
 namespace detail {
-/// Returns whether a line belongs to the user's program: neither to a public header of the library,
-/// nor to a header of the standard library, which calls a module through std::function and makes an
-/// object in std::make_unique. Sources of the library are compiled with names that begin with
-/// "tapegrad:" (-fmacro-prefix-map).
+/// Returns whether there is no line, or a line of a source of the library. Sources are compiled
+/// with names that begin with "tapegrad:" (-fmacro-prefix-map).
+bool is_of_library(Where where);
+/// Returns whether a line belongs to the user's program: neither to the library or its public
+/// headers, nor to a header of the standard library, which calls a module through std::function and
+/// makes an object in std::make_unique.
 bool is_of_user(Where where);
 }  // namespace detail
 
