@@ -158,6 +158,13 @@ Variable tensor(const std::vector<std::vector<T>>& rows, TensorOptions options =
   }
   return tensor(values, {int64_t(rows.size()), int64_t(columns)}, options);
 }
+template <typename T, size_t rows, size_t columns>
+Variable tensor(const std::array<std::array<T, columns>, rows>& values,
+                TensorOptions options = {}) {
+  std::vector<std::vector<T>> lists;
+  for (const std::array<T, columns>& row : values) lists.emplace_back(row.begin(), row.end());
+  return tensor(lists, options);
+}
 /// Creates a tensor of rank 0.
 Variable scalar(Number value, TensorOptions options = {});
 

@@ -23,6 +23,7 @@ TEST(FirstHour, TensorsOfArrays) {
   GUESS("[[1, 2], [3, 4]]", tensor(m));
   GUESS("int64", tensor(m).dtype());
   GUESS("[1, 2]", tensor(std::array<float, 2>{1, 2}));
+  GUESS("[[1, 2], [3, 4]]", tensor(std::array<std::array<float, 2>, 2>{{{1, 2}, {3, 4}}}));
   GUESS("[1, 2, 3]", tensor({1, 2, 3}));
   const Variable x = ones({2}, f64);
   GUESS("float64", x.new_zeros({3}).dtype());
