@@ -32,10 +32,10 @@
 //
 // Ops whose result depends on values in a way that a kernel cannot follow, such as the size of
 // masked_select() or the lengths of sequences in a tensor, compare these values in each replay on
-// the CPU. If a value differs, the replay is abandoned without an effect, the function runs instead,
-// and a later call records the step again. Such values can be read before an optimizer makes its
-// step, and while the tensors from outside of the step that were written before, such as the
-// statistics of batch norms, have less than 1 MB.
+// the CPU. If a value differs, the replay is abandoned without an effect, the function runs
+// instead, and a later call records the step again. Such values can be read before an optimizer
+// makes its step, and while the tensors from outside of the step that were written before, such as
+// the statistics of batch norms, have less than 1 MB.
 //
 // Calls by several threads run one after another. The inputs of a replay are contiguous copies, so
 // results for inputs of another layout are those of the function up to rounding.
