@@ -322,11 +322,13 @@ void add_report_rows(Table& table) {
     const TempDir dir;
     save_report((dir / text).string(), options);
   });
-  table.add("GraphedStep::explain", [](const Variable& x, int64_t warmup) {
+  table.add("GraphedStep::explain GraphedStep::check_next", [](const Variable& x, int64_t warmup) {
     if (!is_small(x)) return;
     GraphedStep step([](const Variable& v) { return exp(v) * 2; }, {}, {.warmup = warmup});
     for (int i = 0; i < 6; ++i) step(x);
     step.explain();
+    step.check_next();
+    step(x);
   });
 }
 
