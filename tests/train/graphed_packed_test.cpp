@@ -5,6 +5,7 @@
 #include "ops/activation.h"
 #include "ops/activation_composed.h"
 #include "ops/arithmetic.h"
+#include "ops/arrange.h"
 #include "ops/conv.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
@@ -147,6 +148,29 @@ TEST(CapturedPackedLayouts, DrawnNetworksHaveTheBitsOfSeparateKernels) {
                      {randn({size == 14 ? 17 : 3, channels, size, size}).to(dtype)});
     if (HasFatalFailure()) return;
   }
+}
+
+/// Ops that move values choose kernels by layouts, which a recording does not know; the step before
+/// a recording, with which it is compared, knows them.
+TEST(CapturedPackedLayouts, BranchesThatAreJoinedAreRecorded) {
+  const Block block(32, f32);
+  const Variable image = randn({3, 64, 12, 12});
+  expect_same_bits(
+      [&](GraphedStep::Inputs in) -> Variables {
+        const Variable x = leaf(in[0]), weight = leaf(block.weight);
+        const Variable first = narrow(x, 1, 0, 32), second = narrow(x, 1, 32, 32);
+        const Variable a = relu(conv2d(first, weight, {}, {.padding = 1}));
+        const Variable b =
+            relu(conv2d(avg_pool2d(second, {.kernel_size = 3, .stride = 1, .padding = 1}), weight,
+                        {}, {.padding = 1}));
+        const Variable all = cat({a, b, narrow(a, 1, 0, 16)}, 1);
+        const Variable shuffled =
+            reshape(transpose(reshape(all, {3, 2, 40, 12, 12}), 1, 2), {3, 80, 12, 12});
+        const Variable loss = mean(square(conv2d(narrow(shuffled, 1, 8, 32), weight)));
+        loss.backward();
+        return {loss, x.grad(), weight.grad()};
+      },
+      {image});
 }
 
 }  // namespace

@@ -17,8 +17,20 @@ constexpr std::string_view kOtherKernels = "calls other kernels";
 /// gradient clipping call other kernels while they are recorded.
 bool is_of_pass(const CalledOp& op) { return !op.name.empty() && op.pass != Pass::kUpdate; }
 
-bool is_same(const StridedLayout& a, const StridedLayout& b) {
-  return a.shape == b.shape && a.strides == b.strides && a.offset == b.offset;
+/// Returns whether the op only moves values. Such ops choose kernels, or none, by the layouts of
+/// their operands, which a recording does not know.
+bool moves(const CalledOp& op) {
+  constexpr std::string_view kNames[] = {"cat",   "pad",   "permute", "reshape",   "select",
+                                         "slice", "split", "stack",   "transpose", "view"};
+  return std::ranges::find(kNames, op.name) != std::end(kNames);
+}
+
+/// Returns whether the layouts are those of one part of a tensor, as far as they can be compared:
+/// `may_differ` says that their strides, or their shapes, may differ between a recording and the
+/// step before.
+bool is_same_part(const StridedLayout& a, const StridedLayout& b, bool may_differ) {
+  if (a.shape == b.shape && a.strides == b.strides) return a.offset == b.offset;
+  return may_differ;
 }
 
 }  // namespace
@@ -65,7 +77,9 @@ const char* StepTrace::compare(const Call& before, const StepCall& now,
   each_tensor(*now.call, [&](Tensor& x, bool) {
     if (next == before.operands.size()) return;
     const Operand& operand = before.operands[next++];
-    has_same_layouts &= operand.dtype == x.dtype() && is_same(operand.layout, x.layout());
+    const bool may_differ = moves(now.op) || (operand.layout.shape == x.shape() && !is_known(x));
+    has_same_layouts &=
+        operand.dtype == x.dtype() && is_same_part(operand.layout, x.layout(), may_differ);
     has_same_tensors &= operand.storage == &x.storage() || !is_known(x);
   });
   if (next != before.operands.size()) return nullptr;
@@ -92,26 +106,39 @@ std::string StepTrace::difference(const std::vector<StepCall>& calls,
   for (size_t i = 0; i < copies.size(); ++i)
     if (i == copies_.size() || copies[i].bytes != copies_[i].bytes)
       return "copies other values from the host" + text_of(copies[i].op);
-  size_t next = 0;
-  for (size_t i = 0; i < calls.size(); ++i) {
+  size_t i = 0, next = 0;
+  while (i < calls.size()) {
     const StepCall& step = calls[i];
-    if (step.call->kernel() == nullptr || step.is_repeated) continue;
+    const bool is_skipped = step.call->kernel() == nullptr || step.is_repeated;
+    if (is_skipped || (next == calls_.size() && moves(step.op))) {
+      ++i;
+      continue;
+    }
     if (next == calls_.size())
       return is_of_pass(step.op) ? std::string(kOtherKernels) + text_of(step.op) : "";
     const Call& before = calls_[next];
-    if (before.call->kernel() != step.call->kernel()) {
+    const std::string_view name = step.op.name;
+    const bool is_same_op = name == before.op.name;
+    const bool is_moving = moves(step.op) || moves(before.op);
+    if (before.call->kernel() != step.call->kernel() || (is_moving && !is_same_op)) {
       if (!is_of_pass(step.op) || !is_of_pass(before.op)) return {};
-      if (step.op.name != before.op.name) return std::string(kOtherKernels) + text_of(step.op);
-      // The op chooses kernels by layouts, which a recording does not know.
-      const std::string_view name = step.op.name;
-      while (next < calls_.size() && calls_[next].op.name == name) ++next;
-      while (i + 1 < calls.size() && calls[i + 1].op.name == name) ++i;
+      if (is_same_op) {  // the op chooses kernels by layouts
+        while (next < calls_.size() && calls_[next].op.name == name) ++next;
+        while (i < calls.size() && calls[i].op.name == name) ++i;
+      } else if (moves(step.op)) {
+        ++i;
+      } else if (moves(before.op)) {
+        ++next;
+      } else {
+        return std::string(kOtherKernels) + text_of(step.op);
+      }
       continue;
     }
-    ++next;
     if (const char* what = compare(before, step, is_known))
       return std::string(what) + " to " + std::string(step.call->name()) + text_of(user(calls, i));
+    ++i, ++next;
   }
+  while (next < calls_.size() && moves(calls_[next].op)) ++next;
   return next < calls_.size() && is_of_pass(calls_[next].op)
              ? std::string(kOtherKernels) + text_of(calls_[next].op)
              : "";
