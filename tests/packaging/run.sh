@@ -53,8 +53,8 @@ if [ "$shared" = ON ]; then
   strip -o "$work/stripped" "$library"
   size=$(stat -c %s "$work/stripped")
   echo "stripped shared library: $size bytes"
-  limit=16300000  # 16.0 MB
-  [ "$way" = find ] && [ -f "$build/cpu_avx512.o" ] && limit=22400000  # has the kernels twice: 22.1 MB
+  limit=16600000  # the kernels of one instruction set: 15.4 MB before the gradients by one kernel
+  [ "$way" = find ] && [ -f "$build/cpu_avx512.o" ] && limit=23400000  # has the kernels twice: 23.2 MB
   if readelf -S "$library" | grep -q nv_fatbin; then
     limit=50000000  # has machine code of GPU kernels; compressed: 22.7 MB
     grep -q -- --compress-mode=size "$build/build.ninja" && limit=24000000
