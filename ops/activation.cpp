@@ -35,15 +35,6 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// Computes a gradient by a kernel. Overwrites dy if nothing else refers to its memory.
-template <typename Kernel, typename... Attributes>
-Tensor by_kernel(const Kernel& kernel, const Tensor& dy, const SavedValue& saved,
-                 Attributes... attributes) {
-  Tensor dx = result_over(dy);
-  kernel(dy, saved.value(), attributes..., dx);
-  return dx;
-}
-
 }  // namespace
 
 Variable relu_gradient(const Variable& dy, const Variable& y) {

@@ -156,9 +156,7 @@ struct PowNumber {
   }
   Tensor kernel_backward(const Tensor& dy) const {
     if (exponent.real() != 2) return backward(Variable(dy)).value();
-    Tensor dx = result_over(dy);
-    kernels::square_backward(dy, x.value(), dx);
-    return dx;
+    return by_kernel(kernels::square_backward, dy, x);
   }
 };
 

@@ -110,9 +110,7 @@ struct Logit {
     return where(outside, 0, dy / (p * (1 - p)));
   }
   Tensor kernel_backward(const Tensor& dy) const {
-    Tensor dx = result_over(dy);
-    kernels::logit_backward(dy, x.value(), low, high, dx);
-    return dx;
+    return by_kernel(kernels::logit_backward, dy, x, low, high);
   }
 };
 

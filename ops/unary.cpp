@@ -43,13 +43,6 @@ struct FlatOp : UnaryOp<kernel> {
   Variable backward(const Variable& dy) const { return zeros_like(dy); }
 };
 
-/// Computes a gradient from dy and from the operand or the result.
-Tensor by_kernel(const kernels::Binary& gradient, const Tensor& dy, const Tensor& saved) {
-  Tensor dx = result_over(dy);
-  gradient(dy, saved, dx);
-  return dx;
-}
-
 struct Neg : UnaryOp<kernels::neg> {
   static constexpr std::string_view kName = "neg";
   Variable backward(const Variable& dy) const { return neg(dy); }
@@ -60,9 +53,7 @@ struct Abs : UnaryOp<kernels::abs> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy * sign(x()); }
-  Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::abs_backward, dy, x.value());
-  }
+  Tensor kernel_backward(const Tensor& dy) const { return by_kernel(kernels::abs_backward, dy, x); }
 };
 
 struct Sign : FlatOp<kernels::sign> {
@@ -82,7 +73,7 @@ struct Expm1 : UnaryOp<kernels::expm1> {
   auto saved() { return std::tie(y); }
   Variable backward(const Variable& dy) const { return dy * (y() + 1); }
   Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::expm1_backward, dy, y.value());
+    return by_kernel(kernels::expm1_backward, dy, y);
   }
 };
 
@@ -99,7 +90,7 @@ struct Log1p : UnaryOp<kernels::log1p> {
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy / (x() + 1); }
   Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::log1p_backward, dy, x.value());
+    return by_kernel(kernels::log1p_backward, dy, x);
   }
 };
 
@@ -123,7 +114,7 @@ struct Sqrt : UnaryOp<kernels::sqrt> {
   auto saved() { return std::tie(y); }
   Variable backward(const Variable& dy) const { return dy / (y() * 2); }
   Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::sqrt_backward, dy, y.value());
+    return by_kernel(kernels::sqrt_backward, dy, y);
   }
 };
 
@@ -136,7 +127,7 @@ struct Rsqrt : UnaryOp<kernels::rsqrt> {
     return dy * (root * root * root * -0.5);
   }
   Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::rsqrt_backward, dy, y.value());
+    return by_kernel(kernels::rsqrt_backward, dy, y);
   }
 };
 
@@ -146,7 +137,7 @@ struct Square : UnaryOp<kernels::square> {
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy * (x() * 2); }
   Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::square_backward, dy, x.value());
+    return by_kernel(kernels::square_backward, dy, x);
   }
 };
 
@@ -159,7 +150,7 @@ struct Reciprocal : UnaryOp<kernels::reciprocal> {
     return neg(dy * (inverse * inverse));
   }
   Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::reciprocal_backward, dy, y.value());
+    return by_kernel(kernels::reciprocal_backward, dy, y);
   }
 };
 
@@ -168,9 +159,7 @@ struct Sin : UnaryOp<kernels::sin> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy * cos(x()); }
-  Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::sin_backward, dy, x.value());
-  }
+  Tensor kernel_backward(const Tensor& dy) const { return by_kernel(kernels::sin_backward, dy, x); }
 };
 
 struct Cos : UnaryOp<kernels::cos> {
@@ -178,9 +167,7 @@ struct Cos : UnaryOp<kernels::cos> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return neg(dy * sin(x())); }
-  Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::cos_backward, dy, x.value());
-  }
+  Tensor kernel_backward(const Tensor& dy) const { return by_kernel(kernels::cos_backward, dy, x); }
 };
 
 struct Tan : UnaryOp<kernels::tan> {
@@ -188,9 +175,7 @@ struct Tan : UnaryOp<kernels::tan> {
   SavedOutput<> y{};
   auto saved() { return std::tie(y); }
   Variable backward(const Variable& dy) const { return dy * (square(y()) + 1); }
-  Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::tan_backward, dy, y.value());
-  }
+  Tensor kernel_backward(const Tensor& dy) const { return by_kernel(kernels::tan_backward, dy, y); }
 };
 
 struct Tanh : UnaryOp<kernels::tanh> {
@@ -199,7 +184,7 @@ struct Tanh : UnaryOp<kernels::tanh> {
   auto saved() { return std::tie(y); }
   Variable backward(const Variable& dy) const { return dy * (1 - square(y())); }
   Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::tanh_backward, dy, y.value());
+    return by_kernel(kernels::tanh_backward, dy, y);
   }
 };
 
@@ -210,9 +195,7 @@ struct Erf : UnaryOp<kernels::erf> {
   Variable backward(const Variable& dy) const {
     return dy * (exp(neg(square(x()))) * (2 * std::numbers::inv_sqrtpi));
   }
-  Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::erf_backward, dy, x.value());
-  }
+  Tensor kernel_backward(const Tensor& dy) const { return by_kernel(kernels::erf_backward, dy, x); }
 };
 
 struct Floor : FlatOp<kernels::floor> {

@@ -33,8 +33,8 @@ std::string type_text(const Tensor& x) {
 bool is_large_view(std::string_view op, const Tensor& x) {
   constexpr int64_t kLarge = 1 << 16;  // bytes
   if (x.is_contiguous() || x.numel() * size_of(x.dtype()) < kLarge) return false;
-  constexpr std::string_view kViews[] = {"expand", "permute", "reshape",   "select", "slice",
-                                         "split",  "unfold",  "transpose", "view"};
+  constexpr std::string_view kViews[] = {"expand", "permute", "reshape", "select",    "slice",
+                                         "split",  "unbind",  "unfold",  "transpose", "view"};
   return std::ranges::find(kViews, op) != std::end(kViews);
 }
 

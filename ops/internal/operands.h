@@ -126,6 +126,15 @@ struct BinaryOp {
 /// Returns the gradient of maximum(a, b) with respect to a: dy where a > b, dy / 2 where a = b.
 auto larger_gradient(const Variable& dy, const Variable& a, const Variable& b) -> Variable;
 
+/// Computes a gradient by a kernel. Overwrites dy if nothing else refers to its memory.
+template <typename Kernel, typename... Attributes>
+Tensor by_kernel(const Kernel& kernel, const Tensor& dy, const SavedValue& saved,
+                 Attributes... attributes) {
+  Tensor dx = result_over(dy);
+  kernel(dy, saved.value(), attributes..., dx);
+  return dx;
+}
+
 /// Applies an op whose result is a float.
 template <typename Op>
 auto of_float(Variable x, Where where) -> Variable {

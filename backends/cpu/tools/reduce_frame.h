@@ -30,16 +30,10 @@ inline constexpr int kRowsTogether = std::is_floating_point_v<Value> ? 4 : 1;
 /// Compute<T>.
 template <typename T>
 void load_products(const T* a, const T* b, int64_t step, int64_t n, Compute<T>* products) {
-  alignas(64) Compute<T> buffers[kIsHalf<T> ? 2 : 1][kIsHalf<T> ? kBlock : 1];
-  if constexpr (kIsHalf<T>) {
-    const Compute<T>*x = load_values(a, step, n, buffers[0]),
-          *y = load_values(b, step, n, buffers[1]);
-    for (int64_t i = 0; i < n; ++i) products[i] = Compute<T>(convert<T>(x[i] * y[i]));
-  } else if (step == 1) {
-    for (int64_t i = 0; i < n; ++i) products[i] = a[i] * b[i];
-  } else {
-    for (int64_t i = 0; i < n; ++i) products[i] = a[i * step] * b[i * step];
-  }
+  alignas(64) Compute<T> buffers[2][kBlock];
+  const Compute<T>* x = load_values(a, step, n, buffers[0]);
+  const Compute<T>* y = load_values(b, step, n, buffers[1]);
+  for (int64_t i = 0; i < n; ++i) products[i] = Compute<T>(convert<T>(x[i] * y[i]));
 }
 
 /// Returns n elements of x with stride `step`, n <= kBlock, as contiguous values: x itself if
@@ -49,10 +43,9 @@ const Value* load_as(const T* x, int64_t step, int64_t n, Value* buffer) {
   if constexpr (std::is_same_v<Value, Compute<T>>) {
     return load_values(x, step, n, buffer);
   } else {
-    alignas(64) Compute<T> wide[kIsHalf<T> ? kBlock : 1];
-    const Compute<T>* values = kIsHalf<T> || step == 1 ? load_values(x, step, n, wide) : nullptr;
-    for (int64_t i = 0; i < n; ++i)
-      buffer[i] = Value(values != nullptr ? values[i] : Compute<T>(x[i * step]));
+    alignas(64) Compute<T> wide[kBlock];
+    const Compute<T>* values = load_values(x, step, n, wide);
+    for (int64_t i = 0; i < n; ++i) buffer[i] = Value(values[i]);
     return buffer;
   }
 }

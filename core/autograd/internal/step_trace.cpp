@@ -20,8 +20,8 @@ bool is_of_pass(const CalledOp& op) { return !op.name.empty() && op.pass != Pass
 /// Returns whether the op only moves values. Such ops choose kernels, or none, by the layouts of
 /// their operands, which a recording does not know.
 bool moves(const CalledOp& op) {
-  constexpr std::string_view kNames[] = {"cat",   "pad",   "permute", "reshape",   "select",
-                                         "slice", "split", "stack",   "transpose", "view"};
+  constexpr std::string_view kNames[] = {"cat",   "pad",   "permute",   "reshape", "select",
+                                         "slice", "split", "transpose", "unbind",  "view"};
   return std::ranges::find(kNames, op.name) != std::end(kNames);
 }
 
