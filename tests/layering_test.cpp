@@ -39,7 +39,7 @@ const std::map<std::string, Names> kAllowed = {
 const std::vector<std::string> kWings = {"base", "dispatch", "tape", "autograd", "inspect"};
 
 /// Number of units of the tape that include each other, such as node, variable, grad, view and op.
-constexpr size_t kTapeUnits = 9;
+constexpr size_t kTapeUnits = 7;
 
 /// The permitted includes of a higher folder; docs/architecture.md gives the reasons.
 const std::set<std::pair<std::string, std::string>> kUpward = {

@@ -6,7 +6,6 @@
 #include "core/base/internal/step_observer.h"
 #include "core/dispatch/kernels.h"
 #include "core/dispatch/span.h"
-#include "core/tape/autocast.h"
 #include "core/tape/internal/node_hooks.h"
 #include "core/tape/op.h"
 #include "core/tape/view.h"
@@ -328,7 +327,7 @@ void BackwardPass::run_watched(TapeNode& node) {
 
 void BackwardPass::run() {
   Recording mode(options_.create_graph);
-  const detail::AutocastOff as_recorded;
+  detail::Set<&detail::Context::autocast> as_recorded(nullptr);
   detail::Set<&detail::Context::running> running(nullptr);
   if (!captures_.empty()) find_needed();
   if (has_leaf_observers() && captures_.empty() && !watch_ && !is_recomputing()) [[unlikely]]
