@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/tape/internal/leaf_changes.h"
 #include "core/tape/recording.h"
 #include "nn/internal/weight_parts.h"
 #include "ops/arrange.h"
@@ -20,8 +21,13 @@
 
 namespace tapegrad::nn::detail {
 
-/// Returns only the handle of the weight: the assigned value is computed and not a parameter.
-static Variable& weight_of(Weighted& layer) { return layer.weight; }
+/// Replaces the handle of the weight: the value may be computed and no parameter. A captured step
+/// that reads the weight, or the parameters it is computed from, is recorded again.
+static void set_weight(Weighted& layer, const Variable& w, std::initializer_list<Variable> read) {
+  for (const Variable& x : read)
+    if (x.defined()) tapegrad::detail::note_leaf_change(x.value().storage());
+  static_cast<Variable&>(layer.weight) = w;
+}
 
 void WeightParts::check(const Weighted& layer, std::string_view function, std::string_view name,
                         int dim) {
@@ -43,7 +49,7 @@ void WeightParts::weight_norm(Weighted& layer, std::string_view name, int dim) {
   const NoGrad no_grad;
   parts->g_ = parts->norm_of(w).requires_grad_();
   parts->v_ = w.clone().requires_grad_();
-  weight_of(layer) = w;
+  set_weight(layer, w, {w});
   layer.parts_ = std::move(parts);
 }
 
@@ -65,7 +71,7 @@ void WeightParts::spectral_norm(Weighted& layer, std::string_view name, int64_t 
   parts->vectors_["_u"] = normalize(randn({matrix.size(0)}, like), 2.0, 0, eps);
   parts->vectors_["_v"] = normalize(randn({matrix.size(1)}, like), 2.0, 0, eps);
   parts->iterate(matrix, 15);
-  weight_of(layer) = parts->compute(false).detach();
+  set_weight(layer, parts->compute(false).detach(), {w});
   layer.parts_ = std::move(parts);
 }
 
@@ -73,7 +79,9 @@ void WeightParts::remove(Weighted& layer) {
   if (layer.parts_ == nullptr)
     fail<ArgumentError>("remove: the weight of ", layer.kind(), " is not computed");
   const NoGrad no_grad;
-  weight_of(layer) = layer.parts_->compute(false).detach().clone().requires_grad_();
+  const WeightParts& parts = *layer.parts_;
+  set_weight(layer, layer.parts_->compute(false).detach().clone().requires_grad_(),
+             {parts.original_, parts.g_, parts.v_});
   layer.parts_.reset();
 }
 
@@ -99,7 +107,7 @@ void WeightParts::prune(Weighted& layer, std::string_view function, std::string_
     parts->original_ = w;
   }
   parts->mask_ = mask;
-  weight_of(layer) = parts->compute(false).detach();
+  set_weight(layer, parts->compute(false).detach(), {w});
   layer.parts_ = std::move(parts);
 }
 
@@ -113,7 +121,7 @@ void WeightParts::remove_mask(Weighted& layer, std::string_view name) {
   const NoGrad no_grad;
   Variable original = layer.parts_->original_;
   original.mul_(layer.parts_->mask_);
-  weight_of(layer) = original;
+  set_weight(layer, original, {original});
   layer.parts_.reset();
 }
 

@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include "core/autograd/derivatives.h"
 #include "core/base/error.h"
 #include "core/base/generator.h"
 #include "core/tape/recording.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
+#include "nn/weight_norm.h"
 #include "ops/arithmetic.h"
 #include "ops/create.h"
 #include "ops/loss.h"
@@ -227,6 +229,85 @@ TEST(GraphedBetween, GradientsThatAreSetToZero) {
     return net.weight.to_vector<double>();
   };
   EXPECT_EQ(run(true), run(false));
+}
+
+// The first pass of the step adds to a gradient of the call before, the second one to the sum.
+TEST(GraphedBetween, TwoPassesOfAStepAddToAGradient) {
+  const auto run = [](bool captured, bool sets_to_zero, bool has_second_order) {
+    Variable w = tensor({0.7, -0.3}).requires_grad_();
+    GraphedStep step(
+        [&](const Variable& x) {
+          if (sets_to_zero) w.zero_grad(/*set_to_none=*/false);
+          const Variable loss = sum(tanh(w * x));
+          Variable other = sum(square(w));
+          if (has_second_order)
+            other = sum(square(grad(loss, w, GradOptions{.create_graph = true})));
+          other.backward({.retain_graph = true});
+          loss.backward();
+          return loss;
+        },
+        {}, {.enabled = captured});
+    Values all;
+    for (int i = 0; i < 9; ++i) {
+      if (i == 6) w.zero_grad();
+      if (i == 7) sum(w * 3.0).backward();
+      step(full({2}, 0.25 * i));
+      for (const double value : w.grad().to_vector<double>()) all.push_back(value);
+    }
+    EXPECT_EQ(step.is_graphed(), captured) << step.reason();
+    return all;
+  };
+  for (const bool sets_to_zero : {false, true})
+    for (const bool has_second_order : {false, true})
+      EXPECT_EQ(run(true, sets_to_zero, has_second_order),
+                run(false, sets_to_zero, has_second_order));
+}
+
+TEST(GraphedBetween, ANormOfWeightsThatIsRemoved) {
+  const auto run = [](bool captured, bool is_spectral) {
+    manual_seed(3);
+    nn::Linear net(3, 2);
+    const Variable plain = net.weight;
+    optim::SGD optimizer({plain}, 0.1);
+    GraphedStep step(
+        [&](const Variable& x) {
+          net.zero_grad();
+          plain.zero_grad();
+          const Variable loss = mean(square(net(x)));
+          loss.backward();
+          optimizer.step();
+          return loss;
+        },
+        {}, {.enabled = captured});
+    Values all;
+    std::vector<Variable> kept;  // as an optimizer keeps them
+    for (int i = 0; i < 18; ++i) {
+      if (i == 6 && is_spectral) nn::utils::spectral_norm(net);
+      if (i == 6 && !is_spectral) nn::utils::weight_norm(net);
+      if (i == 6) kept = net.parameters();
+      if (i == 12 && is_spectral) nn::utils::remove_spectral_norm(net);
+      if (i == 12 && !is_spectral) nn::utils::remove_weight_norm(net);
+      all.push_back(step(full({4, 3}, 0.5 * i)).item());
+      for (const Variable& p : net.parameters())
+        all.push_back(p.grad().defined() ? p.grad().to_vector<double>()[0] : -1);
+      if (i == 11 || i == 17) {
+        EXPECT_EQ(step.is_graphed(), captured) << step.reason();
+      }
+    }
+    return all;
+  };
+  for (const bool is_spectral : {false, true})
+    EXPECT_EQ(run(true, is_spectral), run(false, is_spectral));
+}
+
+TEST(GraphedBetween, AnErrorKeepsWhatTheStepHasWrittenToItsInput) {
+  GraphedStep step([](const Variable& x) {
+    Variable(x).add_(1.0);
+    x.reshape({7});
+  });
+  const Variable x = zeros({3});
+  EXPECT_THROW(step(x), ShapeError);
+  EXPECT_EQ(x.to_vector<double>(), Values({1, 1, 1}));
 }
 
 TEST(GraphedBetween, DefaultDtype) {

@@ -99,6 +99,8 @@ void Capture::finish() {
   if (!end(/*repeats=*/true)) return lose();
   reset_generators();
   ready_ = true;
+  for (const Gradient& gradient : gradients_)  // the first run has not been made
+    if (gradient.into) leaf_of(gradient.leaf).set_gradient(Variable(gradient.into));
 }
 
 /// Executes the work recorded so far and continues without recording.
@@ -233,11 +235,14 @@ void Capture::before_gradient(const Leaf& leaf, const Variable& gradient) {
     return give_up(text_of("a gradient of shape ", leaf.shape(),
                            " is added to one that others hold too; zero_grad() at the start of the "
                            "step clears it"));
-  // As without a recording, the sum is a new tensor; the previous gradient is an operand.
+  // The sum is a new tensor; the previous gradient is an operand. If an earlier pass of the step
+  // has added to the previous gradient, each run begins with it.
+  const bool is_known = find(leaf) != nullptr;
   on_gradient_read(leaf);
   auto& target = const_cast<Leaf&>(leaf);
   target.set_gradient(Variable(gradient.value().clone()));
-  gradients_.push_back({RefPtr<TapeNode>::share(&target), Tensor(), {}, /*cleared=*/true});
+  if (!is_known)
+    gradients_.push_back({RefPtr<TapeNode>::share(&target), Tensor(), {}, /*cleared=*/true});
 }
 
 Capture::Gradient* Capture::find(const Leaf& leaf) {
