@@ -21,11 +21,12 @@ std::vector<Variable> without_history(const std::vector<Variable>& results) {
   return values;
 }
 
-std::vector<Variable> copies(const std::vector<Variable>& results) {
-  std::vector<Variable> values;
-  for (const Variable& result : results)
-    values.push_back(result.defined() ? Variable(result.value().clone()) : Variable());
-  return values;
+/// Returns results that share no memory with each other, the state of the step or its inputs.
+std::vector<Variable> separate(std::vector<Variable> results) {
+  for (Variable& result : results)
+    if (result.defined() && result.value().storage().owners() > 1)
+      result = Variable(result.value().clone());
+  return results;
 }
 
 Device device_of(GraphedStep::Inputs inputs) {
@@ -149,7 +150,7 @@ struct GraphedStep::Impl {
   std::vector<Variable> eagerly(Inputs given, const std::string& why) {
     graphed = false;
     reason = why;
-    return call(given);
+    return separate(call(given));
   }
   Shapes* find(Inputs given);
   std::vector<Variable> warm_up(Shapes& shapes, Inputs given);
@@ -247,12 +248,14 @@ std::vector<Variable> GraphedStep::Impl::warm_up(Shapes& shapes, Inputs given) {
 std::vector<Variable> GraphedStep::Impl::run_fixed(Shapes& shapes, Inputs given) {
   const std::vector<Variable> fixed = shapes.fix(given);
   std::vector<Variable> results;
-  {
+  try {
     CallRecorder* const before = detail::context.recorder;
     const detail::UseRecorder trace(shapes.trace ? shapes.trace.get() : before);
     results = eagerly(fixed, "");
+  } catch (...) {
+    shapes.give_back(given);
+    throw;
   }
-  results = copies(results);
   shapes.give_back(given);
   return results;
 }
@@ -285,7 +288,10 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
                                                 : "a result is on the CPU");
     });
   } catch (const Error& error) {
-    if (graph && !graph->is_lost()) throw;
+    if (graph && !graph->is_lost()) {
+      shapes.give_back(given);
+      throw;
+    }
     shapes.reason = error.message();
   }
   if (shapes.reason.empty() && graph->is_lost())
@@ -300,7 +306,7 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
     shapes.give_back(given);
     reason = graph->reason();
     graphed = false;
-    return results;
+    return separate(std::move(results));
   }
   shapes.results = std::move(results);
   shapes.graph = std::move(graph);

@@ -94,6 +94,25 @@ TEST(GraphedResults, StateOfTheStepIsCopied) {
   EXPECT_EQ(weight.grad().to_vector<float>()[9], kRuns);
 }
 
+// item() keeps the step from being recorded.
+TEST(GraphedResults, StateOfAStepThatIsNotRecordedIsCopied) {
+  for (const bool enabled : {true, false}) {
+    Variable state = zeros({3});
+    GraphedStep step(
+        [&](const Variable& x) {
+          state.add_(x);
+          return std::vector<Variable>{state, state[1], x * state[0].item()};
+        },
+        {}, {.enabled = enabled, .warmup = 1});
+    std::vector<Variables> all;
+    for (int i = 0; i < kRuns; ++i) all.push_back(step.run_all(Variables{ones({3})}));
+    EXPECT_FALSE(step.is_graphed());
+    for (int i = 0; i < kRuns; ++i)
+      for (const Variable& result : all[size_t(i)])
+        EXPECT_EQ(result.to_vector<float>()[0], float(i + 1));
+  }
+}
+
 TEST(GraphedResults, TheCallerWritesToItsOwnMemory) {
   const Variable x = ones({kLarge});
   GraphedStep step([&] { return x * 3.0; }, {}, {.warmup = 1});
