@@ -56,7 +56,8 @@
 //
 // An input is copied to a fixed address unless it is the tensor of the last call and was not
 // written since. A write through Tensor::data() is not detected; writes through data_ptr(),
-// accessor() and from_blob() are.
+// accessor() and from_blob() are. If the step writes to the memory of an input through another
+// variable, the input keeps its values until the next call.
 //
 // Tensors that the function reads in addition to its inputs are read at their address in each
 // replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
@@ -70,7 +71,8 @@
 // goes unnoticed if another handle keeps the old value: write with copy_(). Calls within NoGrad,
 // InferenceMode and Autocast have separate recordings. Class ids and indices are checked in each
 // replay too. If a check fails on the CPU, generators and optimizers are in the state in which the
-// function would have left them; on a GPU the error is thrown by a later call.
+// function would have left them, and leaves have no gradients unless they had some before the call;
+// on a GPU the error is thrown by a later call.
 #pragma once
 
 #include <concepts>

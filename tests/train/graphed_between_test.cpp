@@ -168,6 +168,7 @@ TEST(GraphedBetween, AnErrorTakesBackWhatItsRunHasNotDone) {
         losses.push_back(step(i == 7 ? outside : ids, i == 9 ? outside : targets).item());
       } catch (const IndexError&) {
         losses.push_back(-1);
+        EXPECT_FALSE(head.weight.grad().defined());  // cleared by the step, as its function does
       }
     }
     EXPECT_EQ(losses[7], -1);
@@ -176,6 +177,25 @@ TEST(GraphedBetween, AnErrorTakesBackWhatItsRunHasNotDone) {
     return losses;
   };
   EXPECT_EQ(train(true), train(false));
+}
+
+TEST(GraphedBetween, AnErrorOfADrawKeepsItsNumbers) {
+  const auto run = [](bool captured) {
+    manual_seed(4);
+    GraphedStep step([](const Variable& p) { return bernoulli(p) + rand({3}); }, {},
+                     {.enabled = captured});
+    Values all;
+    for (int i = 0; i < 9; ++i) {
+      try {
+        all.push_back(sum(step(full({3}, i == 6 ? 1.5 : 0.5))).item());
+      } catch (const ArgumentError&) {
+        all.push_back(-1);
+      }
+    }
+    EXPECT_EQ(all[6], -1);
+    return all;
+  };
+  EXPECT_EQ(run(true), run(false));
 }
 
 TEST(GraphedBetween, ATensorThatIsReplacedBeforeEveryCall) {

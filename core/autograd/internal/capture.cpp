@@ -311,7 +311,7 @@ void Capture::rewind() {
   if (!failed) return;
   for (const Draws& draws : draws_) {
     if (draws.generator == nullptr) continue;
-    if (const auto next = draw_from(draws.start.seed, *failed))
+    if (const auto next = draw_from(draws.start.seed, *failed + 1))
       draws.generator->set_state(
           {draws.before.seed, draws.before.offset + (next->offset - draws.start.offset)});
   }
@@ -347,6 +347,8 @@ void Capture::replay() {
     throw;
   } catch (...) {
     rewind();
+    for (const Gradient& gradient : gradients_)  // of the last run, or partly overwritten
+      if (!gradient.into) leaf_of(gradient.leaf).set_gradient({});
     throw;
   }
   for (const Gradient& gradient : gradients_) {
