@@ -257,7 +257,8 @@ Subscript::Subscript(const std::vector<int64_t>& indices) : Subscript(tapegrad::
 Variable at(const Variable& x, const Subscripts& subscripts, Where where) {
   const ErrorLine line(where);
   const Located located = locate("at", x, subscripts, where);
-  if (located.is_view()) return located.view;
+  if (located.is_view())  // a view also if nothing was selected, with hooks and edges of its own
+    return located.view.is_same(x) ? expand(x, x.shape()) : located.view;
   // The last ops of pick() may be views of a result that only they refer to.
   const Variable picked = pick("at", located, where);
   if (!picked.value().is_contiguous()) return picked;

@@ -37,6 +37,8 @@ TEST(Subscript, Views) {
   EXPECT_EQ(at(x, {newaxis, ellipsis, newaxis, 0}).shape(), (Shape{1, 3, 1}));
   EXPECT_EQ(at(x, {}).shape(), (Shape{3, 4}));
   EXPECT_TRUE(at(x, {ellipsis, 2}).value().shares_storage(x.value()));
+  EXPECT_TRUE(at(x, {ellipsis}).value().shares_storage(x.value()));
+  EXPECT_FALSE(at(x, {ellipsis}).is_same(x));  // a hook of the view is none of x
 }
 
 TEST(Subscript, IndexTensors) {
