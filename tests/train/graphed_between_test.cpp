@@ -198,6 +198,23 @@ TEST(GraphedBetween, AnErrorOfADrawKeepsItsNumbers) {
   EXPECT_EQ(run(true), run(false));
 }
 
+// item() ends the recording and runs what was recorded, where the target is found to be wrong.
+TEST(GraphedBetween, AnErrorOfARecordingThatEndsLeavesNoGradients) {
+  nn::Linear net(4, 3);
+  GraphedStep step(
+      [&](const Variable& target) {
+        net.zero_grad();
+        const Variable loss = cross_entropy(net(ones({8, 4})), target);
+        loss.backward();
+        return loss.item() > 0 ? loss : loss * 2.0;
+      },
+      {}, {.warmup = 1});
+  step(full({8}, 1).to(i64));
+  EXPECT_TRUE(net.weight.grad().defined());
+  EXPECT_THROW(step(full({8}, 99).to(i64)), IndexError);
+  EXPECT_FALSE(net.weight.grad().defined());
+}
+
 TEST(GraphedBetween, ATensorThatIsReplacedBeforeEveryCall) {
   Variable x = ones({2});
   GraphedStep step([&] { return sum(x * 2.0); });

@@ -110,8 +110,7 @@ void Capture::execute() {
   detail::context.step_observer = nullptr;
   if (!end(/*repeats=*/false)) return lose();
   reset_generators();
-  prepare();
-  launch(values_);
+  run();
 }
 
 void Capture::reset_generators() {
@@ -327,6 +326,27 @@ void Capture::revert() {
     if (part.undo) part.undo();
 }
 
+/// Performs a run. After an error, leaves do not keep gradients that were not computed.
+void Capture::run() {
+  try {
+    prepare();
+    launch(values_);
+  } catch (const Changed&) {
+    throw;
+  } catch (...) {
+    rewind();
+    for (const Gradient& gradient : gradients_) {
+      Leaf& leaf = leaf_of(gradient.leaf);
+      const Variable now = leaf.gradient();
+      if (!gradient.into)
+        leaf.set_gradient({});
+      else if (now.defined() && !now.value().shares_storage(gradient.into))
+        leaf.set_gradient(Variable(gradient.into));
+    }
+    throw;
+  }
+}
+
 void Capture::replay() {
   check_watched(/*wait=*/false);
   // A gradient that the graph adds to must be at the recorded address.
@@ -340,15 +360,9 @@ void Capture::replay() {
       kernels::copy(now.value(), into);
   }
   try {
-    prepare();
-    launch(values_);
+    run();
   } catch (const Changed&) {
     revert();
-    throw;
-  } catch (...) {
-    rewind();
-    for (const Gradient& gradient : gradients_)  // of the last run, or partly overwritten
-      if (!gradient.into) leaf_of(gradient.leaf).set_gradient({});
     throw;
   }
   for (const Gradient& gradient : gradients_) {

@@ -186,6 +186,7 @@ class Capture : public StepObserver {
   void lose();
   void reset_generators();
   void prepare();
+  void run();
   void rewind();
   void revert();
   Gradient* find(const Leaf& leaf);
