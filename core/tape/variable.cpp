@@ -209,10 +209,14 @@ void Variable::rebind(Tensor value) const {
 void Variable::zero_grad(bool set_to_none) const {
   const bool of_leaf = edge() && is_leaf();
   Variable old;
-  if (!set_to_none && of_leaf)
-    old = static_cast<Leaf&>(*edge().node).gradient();
-  else if (!set_to_none && state_ && state_->retained)
+  if (!set_to_none && of_leaf) {
+    auto& leaf = static_cast<Leaf&>(*edge().node);
+    if (StepObserver* step = StepObserver::current()) [[unlikely]]
+      step->on_set_to_zero(leaf);
+    old = leaf.gradient();
+  } else if (!set_to_none && state_ && state_->retained) {
     old = *state_->retained;
+  }
   if (state_ && state_->retained) *state_->retained = {};
   if (of_leaf) static_cast<Leaf&>(*edge().node).clear_gradient();
   if (!old.defined()) return;

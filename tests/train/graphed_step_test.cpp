@@ -279,6 +279,44 @@ TEST(GraphedStep, ItsMemoryIsGivenBack) {
   EXPECT_EQ(memory_stats().in_use, before);
 }
 
+// zero_grad() without set_to_none sets no gradient where there is none, and the optimizer then
+// skips the parameter.
+TEST(GraphedStep, GradientsThatAreClearedBeforeTheyAreSetToZero) {
+  const auto weights = [](bool captured) {
+    const Variable w = full({2}, 0.75).requires_grad_();
+    optim::Adam adam({w}, 0.1);
+    GraphedStep step(
+        [&] {
+          adam.zero_grad(/*set_to_none=*/false);
+          sum(w * 2.0).backward({.retain_graph = true});
+          adam.step();
+          adam.zero_grad(/*set_to_none=*/false);
+          adam.step();
+        },
+        {}, {.enabled = captured});
+    GraphedStep first(
+        [&] {
+          adam.zero_grad(/*set_to_none=*/false);
+          adam.step();
+          sum(w * w).backward();
+        },
+        {}, {.enabled = captured});
+    std::vector<double> all;
+    for (int i = 0; i < 10; ++i) {
+      if (i == 6) adam.zero_grad();
+      step();
+      all.push_back(w.to_vector<double>()[0]);
+    }
+    for (int i = 0; i < 10; ++i) {
+      if (i == 6) adam.zero_grad();
+      first();
+      all.push_back(w.to_vector<double>()[0]);
+    }
+    return all;
+  };
+  EXPECT_EQ(weights(true), weights(false));
+}
+
 TEST(GraphedStep, AnErrorLeavesItUsable) {
   const Variable table = ones({5, 1 << 12});
   GraphedStep step(

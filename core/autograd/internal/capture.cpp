@@ -271,6 +271,13 @@ void Capture::on_clear(Leaf& leaf) {
     gradients_.push_back({RefPtr<TapeNode>::share(&leaf), Tensor(), {}, true});
 }
 
+void Capture::on_set_to_zero(Leaf& leaf) {
+  if (!recording_ || find(leaf) != nullptr) return;
+  on_setting([node = RefPtr<TapeNode>::share(&leaf), had_one = leaf.gradient().defined()] {
+    return leaf_of(node).gradient().defined() == had_one;
+  });
+}
+
 void Capture::on_operand(const Tensor& x) {
   if (!recording_ || !x || x.device().type != device_.type || is_own(x)) return;
   for (const CapturedOperand& known : operands_)

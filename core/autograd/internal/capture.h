@@ -95,6 +95,7 @@ class Capture : public StepObserver {
   void on_gradient(Leaf& leaf, bool had_one) override;
   void on_gradient_read(const Leaf& leaf) override;
   void on_clear(Leaf& leaf) override;
+  void on_set_to_zero(Leaf& leaf) override;
   void on_host_change(std::string_view what) override;
   void on_constant(const Tensor& x) override { constants_.push_back(x); }
   void on_setting(std::function<bool()> is_unchanged) override;

@@ -32,6 +32,8 @@ class StepObserver {
   virtual void on_gradient_read(const Leaf& /*leaf*/) {}
   /// Called when the gradient of a leaf is cleared.
   virtual void on_clear(Leaf& leaf) = 0;
+  /// Called before the gradient of a leaf is set to zeros, if the leaf has one.
+  virtual void on_set_to_zero(Leaf& /*leaf*/) {}
   /// Called before the host reads the values of a tensor. `function` is the name for an error
   /// message, such as "item()".
   virtual void on_read(const Tensor& /*x*/, const char* /*function*/) {}
