@@ -147,7 +147,7 @@ PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t>
   return {padded, std::move(lengths), batch_first};
 }
 
-PackedSequence pack_sequence(VariableList sequences) {
+PackedSequence pack_sequence(VariableList sequences, bool) {
   std::vector<int64_t> lengths;
   for (const Variable& x : sequences) lengths.push_back(x.size(0));
   return pack_padded_sequence(pad_sequence(sequences), std::move(lengths));
@@ -179,8 +179,8 @@ PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& packed
     fail<ShapeError>("a packed sequence has time, batch and features, not ", packed.padded.shape());
   check_lengths("a recurrent layer", packed.padded, packed.lengths, packed.batch_first);
   const int64_t batch = int64_t(packed.lengths.size()), directions = layer.bidirectional ? 2 : 1;
-  for (const Variable& state : {h0, c0})
-    check_state(state, {layer.num_layers * directions, batch, layer.hidden_size});
+  check_state(h0, {layer.num_layers * directions, batch, layer.state_size});
+  check_state(c0, {layer.num_layers * directions, batch, layer.hidden_size});
   const Device device = packed.padded.device();
   const Indices order = longest_first(packed.lengths);
   Indices lengths, back(order.size());
@@ -189,9 +189,9 @@ PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& packed
     back[size_t(order[i])] = int64_t(i);
   }
   const Variable sort = index_of(order, {batch}, device), unsort = index_of(back, {batch}, device);
-  const auto state_of = [&](const Variable& given, int64_t i) {
+  const auto state_of = [&](const Variable& given, int64_t i, int64_t features) {
     return given.defined() ? index_select(narrow(given, 0, i, 1), 1, sort)
-                           : zeros_like_shape(packed.padded, {1, batch, layer.hidden_size});
+                           : zeros_like_shape(packed.padded, {1, batch, features});
   };
 
   Variable x = packed.batch_first ? transpose(packed.padded, 0, 1) : packed.padded;
@@ -204,9 +204,9 @@ PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& packed
     for (int64_t direction = 0; direction < directions; ++direction) {
       const int64_t number = i * directions + direction;
       const Variable input = direction == 0 ? x : reversed(x, lengths);
-      States y = run_forward(layer, input, lengths,
-                             layer.weights.subspan(size_t(number) * per_run, per_run),
-                             state_of(h0, number), state_of(c0, number));
+      States y = run_forward(
+          layer, input, lengths, layer.weights.subspan(size_t(number) * per_run, per_run),
+          state_of(h0, number, layer.state_size), state_of(c0, number, layer.hidden_size));
       outputs.push_back(direction == 0 ? y.output : reversed(y.output, lengths));
       last_h.push_back(y.h);
       if (y.c.defined()) last_c.push_back(y.c);

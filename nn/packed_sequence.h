@@ -76,7 +76,8 @@ inline PackedSequence pack_padded_sequence(const Variable& padded, std::vector<i
                                            PackSequenceOptions options) {
   return pack_padded_sequence(padded, std::move(lengths), options.batch_first);
 }
-PackedSequence pack_sequence(VariableList sequences);
+/// `enforce_sorted` has no effect.
+PackedSequence pack_sequence(VariableList sequences, bool enforce_sorted = true);
 /// Returns the padded tensor and the lengths. The tensor is as long as the longest sequence, with
 /// zeros after the end of each sequence.
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed);
@@ -106,7 +107,7 @@ struct PackedRun {
                                       std::span<const Variable> weights)>
       run;
   std::span<const Variable> weights;
-  int64_t num_layers, hidden_size;
+  int64_t num_layers, hidden_size, state_size;  // features of c and of h
   bool bidirectional;
   double dropout;  // 0 outside of training
 };

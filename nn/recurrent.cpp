@@ -27,6 +27,11 @@ Recurrent<Self>::Recurrent(RecurrentOptions options, int64_t gates) : options_(o
                         options.hidden_size, "; at most ", kMostLayers, " and ", kMostHidden);
   if (!std::same_as<Self, RNN> && options.nonlinearity != Nonlinearity::kTanh)
     fail<ArgumentError>(Self::kName, ": the option .nonlinearity is one of RNN");
+  if (!std::same_as<Self, LSTM> && options.proj_size != 0)
+    fail<ArgumentError>(Self::kName, ": the option .proj_size is one of LSTM");
+  if (options.proj_size < 0 || (options.proj_size > 0 && options.proj_size >= options.hidden_size))
+    fail<ArgumentError>(Self::kName, ": .proj_size is ", options.proj_size,
+                        "; 0, or at least 1 and less than hidden_size ", options.hidden_size);
   const int64_t hidden = options.hidden_size, directions = options.bidirectional ? 2 : 1;
   const double bound = 1 / std::sqrt(double(hidden));
   const auto add = [&](const Shape& shape) {
@@ -35,19 +40,22 @@ Recurrent<Self>::Recurrent(RecurrentOptions options, int64_t gates) : options_(o
   };
   for (int64_t layer = 0; layer < options.num_layers; ++layer)
     for (int64_t direction = 0; direction < directions; ++direction) {
-      add({gates * hidden, layer == 0 ? options.input_size : hidden * directions});
-      add({gates * hidden, hidden});
+      add({gates * hidden, layer == 0 ? options.input_size : state_size() * directions});
+      add({gates * hidden, state_size()});
       for (int i = 0; options.bias && i < 2; ++i) add({gates * hidden});
+      if (options.proj_size > 0) add({options.proj_size, hidden});
     }
 }
 
 template <typename Self>
 void Recurrent<Self>::members(Members& m) {
-  const char* const kinds[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
-  const size_t per_cell = options_.bias ? 4 : 2, directions = options_.bidirectional ? 2 : 1;
+  std::vector<std::string> kinds{"weight_ih", "weight_hh"};
+  if (options_.bias) kinds.insert(kinds.end(), {"bias_ih", "bias_hh"});
+  if (options_.proj_size > 0) kinds.push_back("weight_hr");
+  const size_t per_cell = kinds.size(), directions = options_.bidirectional ? 2 : 1;
   for (size_t i = 0; i < weights.size(); ++i) {
     const size_t cell = i / per_cell;
-    m(std::string(kinds[i % per_cell]) + "_l" + std::to_string(cell / directions) +
+    m(kinds[i % per_cell] + "_l" + std::to_string(cell / directions) +
           (cell % directions == 1 ? "_reverse" : ""),
       weights[i]);
   }
@@ -68,6 +76,7 @@ std::string Recurrent<Self>::options() const {
   if (options_.batch_first) text << ", batch_first=true";
   if (options_.dropout != 0) text << ", dropout=" << options_.dropout;
   if (options_.bidirectional) text << ", bidirectional=true";
+  if (options_.proj_size > 0) text << ", proj_size=" << options_.proj_size;
   return text.str();
 }
 
@@ -86,8 +95,14 @@ PackedRun Recurrent<Self>::packed_run() const {
           .weights = weights,
           .num_layers = options_.num_layers,
           .hidden_size = options_.hidden_size,
+          .state_size = state_size(),
           .bidirectional = options_.bidirectional,
           .dropout = this->is_training() ? options_.dropout : 0.0};
+}
+
+template <typename Self>
+int64_t Recurrent<Self>::state_size() const {
+  return options_.proj_size > 0 ? options_.proj_size : options_.hidden_size;
 }
 
 template class Recurrent<LSTM>;

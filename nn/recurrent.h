@@ -23,16 +23,6 @@ constexpr auto choice_names(Nonlinearity) {
   return std::to_array<ChoiceName<Nonlinearity>>(
       {{"tanh", Nonlinearity::kTanh}, {"relu", Nonlinearity::kRelu}});
 }
-/// Type of PyTorch's option proj_size, which gives a compile error with advice.
-struct RefusedProjection {
-  RefusedProjection() = default;
-  template <std::integral T>
-  RefusedProjection(T) {
-    static_assert(tapegrad::detail::kNever<T>,
-                  "proj_size: no layer has a projected state; write the loop over an nn::LSTMCell, "
-                  "or type nn::Linear(hidden_size, proj_size) after the LSTM");
-  }
-};
 struct RecurrentOptions {
   ByName by_name = {};
   int64_t input_size = 0;   // features per time step; required
@@ -44,7 +34,7 @@ struct RecurrentOptions {
   double dropout = 0.0;      // between layers, in training
   bool bidirectional = false;
   std::optional<DType> dtype = {};  // of the parameters; default_dtype() by default
-  RefusedProjection proj_size = {};
+  int64_t proj_size = 0;            // for an LSTM: features of the projected state h; 0 for none
 };
 
 namespace detail {
@@ -98,7 +88,8 @@ struct LstmState {
 };
 
 /// The weights are named as in PyTorch: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
-/// weight_ih_l0_reverse ... All are initially uniform in +-1 / sqrt(hidden_size).
+/// weight_ih_l0_reverse ...; an LSTM with proj_size also has weight_hr_l0. All are initially
+/// uniform in +-1 / sqrt(hidden_size).
 template <typename Self>
 class Recurrent : public Model<Self> {
  public:
@@ -116,6 +107,7 @@ class Recurrent : public Model<Self> {
 
  protected:
   Recurrent(RecurrentOptions options, int64_t gates);
+  int64_t state_size() const;  // features of h
   tapegrad::RecurrentOptions run_options() const;
   PackedRun packed_run() const;  // without PackedRun::run
 

@@ -25,7 +25,7 @@ namespace {
 
 /// The weights of one layer in one direction.
 struct Weights {
-  Variable w_ih, w_hh, b_ih, b_hh;
+  Variable w_ih, w_hh, b_ih, b_hh, w_hr;
 };
 
 /// The state carried from step to step; c is used by lstm only.
@@ -39,11 +39,11 @@ struct Network {
   RecurrentOptions options;
   bool single;  // a single sequence without batch dimension
   Variable x;
-  std::vector<Weights> weights;  // by layer, then by direction
-  int64_t hidden = 0;
+  std::vector<Weights> weights;   // by layer, then by direction
+  int64_t hidden = 0, state = 0;  // features of c and of h; they differ with a projection
 
   Network(std::string_view op, const Variable& input, std::span<const Variable> list, int gates,
-          const RecurrentOptions& o)
+          bool may_project, const RecurrentOptions& o)
       : op(op), options(o), single(input.rank() == 2) {
     require_float(op, input.value());
     if (input.rank() != 3 && !single)
@@ -54,22 +54,23 @@ struct Network {
       fail<ArgumentError>(op, ": dropout is a probability, not ", o.dropout);
     x = single ? unsqueeze(input, 1) : o.batch_first ? transpose(input, 0, 1) : input;
     if (x.size(0) == 0) fail<ShapeError>(op, ": a sequence without steps: ", input.shape());
-    take_weights(list, gates);
+    take_weights(list, gates, may_project);
   }
 
   int64_t directions() const { return options.bidirectional ? 2 : 1; }
   int64_t cells() const { return options.num_layers * directions(); }
 
-  /// Returns the initial state of every cell: [batch, hidden].
-  std::vector<Variable> first_states(const Variable& given, std::string_view name) const {
-    const Shape each{x.size(1), hidden};
+  /// Returns the initial state of every cell: [batch, features].
+  std::vector<Variable> first_states(const Variable& given, std::string_view name,
+                                     int64_t features) const {
+    const Shape each{x.size(1), features};
     if (!given.defined()) {
       const Variable zero = zeros(each, {.dtype = x.dtype(), .device = x.device()});
       return std::vector<Variable>(size_t(cells()), zero);
     }
     check_same_device(op, x.value(), given.value());
     check_same_dtype(op, x.value(), given.value());
-    const Shape wanted = single ? Shape{cells(), hidden} : Shape{cells(), each[0], hidden};
+    const Shape wanted = single ? Shape{cells(), features} : Shape{cells(), each[0], features};
     if (given.shape() != wanted)
       fail<ShapeError>(op, ": ", name, " is ", given.shape(), ", not ", wanted);
     std::vector<Variable> states;
@@ -86,27 +87,32 @@ struct Network {
   }
 
  private:
-  void take_weights(std::span<const Variable> list, int gates) {
-    const size_t plain = 2 * size_t(cells()), biased = 2 * plain;
-    if (list.size() != plain && list.size() != biased)
-      fail<ArgumentError>(op, ": ", list.size(), " weights, not ", plain, ", or with biases ",
-                          biased);
-    const bool has_bias = list.size() == biased;
-    for (size_t i = 0; i < list.size(); i += has_bias ? 4 : 2)
+  void take_weights(std::span<const Variable> list, int gates, bool may_project) {
+    const size_t count = size_t(cells()), each = list.size() % count == 0 ? list.size() / count : 0;
+    if (each < 2 || each > (may_project ? 5u : 4u) || (!may_project && each == 3))
+      fail<ArgumentError>(op, ": ", list.size(), " weights, not ", 2 * count, ", or with biases ",
+                          4 * count);
+    const bool has_bias = each >= 4, projects = each % 2 == 1;
+    for (size_t i = 0; i < list.size(); i += each)
       weights.push_back({list[i], list[i + 1], has_bias ? list[i + 2] : Variable(),
-                         has_bias ? list[i + 3] : Variable()});
-    const Shape& first = weights[0].w_hh.shape();
-    hidden = first.rank() == 2 ? first[1] : -1;
+                         has_bias ? list[i + 3] : Variable(),
+                         projects ? list[i + each - 1] : Variable()});
+    const auto columns = [](const Variable& w) {
+      return w.defined() && w.rank() == 2 ? w.size(1) : -1;
+    };
+    state = columns(weights[0].w_hh);
+    hidden = projects ? columns(weights[0].w_hr) : state;
     for (size_t i = 0; i < weights.size(); ++i) {
-      const int64_t features = i < size_t(directions()) ? x.size(2) : hidden * directions();
+      const int64_t features = i < size_t(directions()) ? x.size(2) : state * directions();
       if (const Variable& w = weights[i].w_ih;
           i == 0 && w.defined() && w.rank() == 2 && w.size(1) != features)
         fail<ShapeError>(op, ": the input ", x.shape(), " has ", features, " features; the weight ",
                          w.shape(), " takes ", w.size(1));
       check(weights[i].w_ih, {gates * hidden, features}, "w_ih", i);
-      check(weights[i].w_hh, {gates * hidden, hidden}, "w_hh", i);
+      check(weights[i].w_hh, {gates * hidden, state}, "w_hh", i);
       check(weights[i].b_ih, {gates * hidden}, "b_ih", i);
       check(weights[i].b_hh, {gates * hidden}, "b_hh", i);
+      if (projects) check(weights[i].w_hr, {state, hidden}, "w_hr", i);
     }
   }
 
@@ -116,12 +122,24 @@ struct Network {
         fail<ArgumentError>(op, ": ", name, " of cell ", cell, " is missing");
       return;
     }
-    if (hidden < 1 || weight.shape() != wanted)
+    if (hidden < 1 || state < 1 || weight.shape() != wanted)
       fail<ShapeError>(op, ": ", name, " of cell ", cell, " is ", weight.shape(), ", not ", wanted);
     check_same_device(op, x.value(), weight.value());
     check_same_dtype(op, x.value(), weight.value());
   }
 };
+
+/// Returns the states that step(from_input[t]) returns for every t, stacked in the order of time.
+template <typename Step>
+Variable step_by_step(const Variable& from_input, bool backwards, Step step) {
+  const int64_t steps = from_input.size(0);
+  std::vector<Variable> states(static_cast<size_t>(steps));
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t t = backwards ? steps - 1 - i : i;
+    states[size_t(t)] = step(select(from_input, 0, t));
+  }
+  return stack(states, 0);
+}
 
 // A layer maps a sequence, in one direction, to its states and leaves the final state in `state`.
 
@@ -130,10 +148,22 @@ struct LstmLayer {
 
   Variable operator()(const Variable& x, const Weights& w, bool backwards, State& state) const {
     const Variable bias = !w.b_ih.defined() ? w.b_hh : !w.b_hh.defined() ? w.b_ih : w.b_ih + w.b_hh;
+    if (w.w_hr.defined()) return projected(linear(x, w.w_ih, bias), w, backwards, state);
     const auto made = lstm_sequence(linear(x, w.w_ih, bias), state.h, state.c, w.w_hh, backwards,
                                     Where::current());
     state = {select(made[0], 0, backwards ? 0 : x.size(0) - 1), made[1]};
     return made[0];
+  }
+
+ private:
+  /// Runs the steps one by one with ops: the kernels of a whole sequence have no projection.
+  static Variable projected(const Variable& from_input, const Weights& w, bool backwards,
+                            State& state) {
+    return step_by_step(from_input, backwards, [&](const Variable& at_step) -> const Variable& {
+      const std::vector<Variable> gates = chunk(at_step + linear(state.h, w.w_hh), 4, -1);
+      state.c = sigmoid(gates[1]) * state.c + sigmoid(gates[0]) * tanh(gates[2]);
+      return state.h = linear(sigmoid(gates[3]) * tanh(state.c), w.w_hr);
+    });
   }
 };
 
@@ -154,15 +184,9 @@ struct PlainLayer {
 
   Variable operator()(const Variable& x, const Weights& w, bool backwards, State& state) const {
     const Variable from_input = linear(x, w.w_ih, w.b_ih);  // for all steps at once
-    const int64_t steps = x.size(0);
-    std::vector<Variable> states(static_cast<size_t>(steps));
-    for (int64_t i = 0; i < steps; ++i) {
-      const int64_t t = backwards ? steps - 1 - i : i;
-      state.h =
-          activation(select(from_input, 0, t) + linear(state.h, w.w_hh, w.b_hh), Where::current());
-      states[size_t(t)] = state.h;
-    }
-    return stack(states, 0);
+    return step_by_step(from_input, backwards, [&](const Variable& at_step) -> const Variable& {
+      return state.h = activation(at_step + linear(state.h, w.w_hh, w.b_hh), Where::current());
+    });
   }
 };
 
@@ -171,9 +195,9 @@ std::vector<Variable> run(std::string_view op, const Layer& run_layer, const Var
                           const Variable& h0, const Variable& c0, std::span<const Variable> weights,
                           const RecurrentOptions& options) {
   constexpr bool kHasC = std::same_as<Layer, LstmLayer>;
-  const Network net(op, input, weights, Layer::kGates, options);
-  std::vector<Variable> h = net.first_states(h0, "h0"), c;
-  if (kHasC) c = net.first_states(c0, "c0");
+  const Network net(op, input, weights, Layer::kGates, kHasC, options);
+  std::vector<Variable> h = net.first_states(h0, "h0", net.state), c;
+  if (kHasC) c = net.first_states(c0, "c0", net.hidden);
   Variable x = net.x;
   for (int64_t layer = 0; layer < options.num_layers; ++layer) {
     if (layer > 0) x = dropout(x, options.dropout, options.training);

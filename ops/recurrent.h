@@ -4,7 +4,8 @@
 //
 // The weights have PyTorch's order: for every layer, and within the layer for every direction, w_ih
 // [g hidden, features], w_hh [g hidden, hidden] and, with biases, b_ih and b_hh [g hidden]. g is
-// the number of gates; the gates of a cell are concatenated along dimension 0.
+// the number of gates; the gates of a cell are concatenated along dimension 0. An LSTM with a
+// projection also has w_hr [projected, hidden], and w_hh is [g hidden, projected].
 #pragma once
 
 #include <span>
@@ -26,8 +27,9 @@ struct RecurrentOptions {
 /// Runs a long short-term memory (LSTM). The gates are i, f, g and o: c' = sigmoid(f) c +
 /// sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'). Returns {output, h_n, c_n}: the states of the last
 /// layer at every step [time, batch, directions * hidden], and the final states [layers *
-/// directions, batch, hidden]. Empty h0 and c0 mean zeros. Throws ShapeError for weights or states
-/// of a wrong shape, and ArgumentError for a wrong number of weights.
+/// directions, batch, hidden]. With a projection, h' = w_hr (sigmoid(o) tanh(c')), so output and
+/// h_n have `projected` features. Empty h0 and c0 mean zeros. Throws ShapeError for weights or
+/// states of a wrong shape, and ArgumentError for a wrong number of weights.
 std::vector<Variable> lstm(const Variable& x, const Variable& h0, const Variable& c0,
                            std::span<const Variable> weights, RecurrentOptions options = {},
                            Where where = Where::current());
