@@ -234,7 +234,8 @@ namespace detail {
 /// Returns the windows of the options of a pooling layer.
 template <typename Options>
 WindowOptions windows_of(const Options& o) {
-  WindowOptions windows{numbers(o.kernel_size), numbers(o.stride.value_or(o.kernel_size)), {}, {}};
+  WindowOptions windows{numbers(o.kernel_size), numbers(o.kernel_size), {}, {}};
+  if constexpr (requires { o.stride; }) windows.stride = numbers(o.stride.value_or(o.kernel_size));
   if constexpr (requires { o.padding; }) windows.padding = numbers(o.padding);
   if constexpr (requires { o.dilation; }) windows.dilation = numbers(o.dilation);
   return windows;

@@ -109,21 +109,6 @@ using LazyBatchNorm3d = RefusedLazy;
 using LazyInstanceNorm1d = RefusedLazy;
 using LazyInstanceNorm2d = RefusedLazy;
 using LazyInstanceNorm3d = RefusedLazy;
-struct FractionalMaxPool2dOptions {
-  ByName by_name = {};
-  Size2d output_size = 0;
-  double output_ratio = 0;
-};
-struct FractionalMaxPool2d : detail::Refused<FractionalMaxPool2d> {
-  template <typename X = int>
-  FractionalMaxPool2d(Size2d size, FractionalMaxPool2dOptions) : FractionalMaxPool2d(X(), size) {}
-  template <typename... Xs>
-  FractionalMaxPool2d(Xs...) {
-    static_assert(detail::kNone<Xs...>,
-                  "nn::FractionalMaxPool2d: type nn::AdaptiveMaxPool2d(output_size), whose windows "
-                  "are not random");
-  }
-};
 struct SyncBatchNorm : detail::Refused<SyncBatchNorm> {
   template <typename... Xs>
   SyncBatchNorm(Xs...) {

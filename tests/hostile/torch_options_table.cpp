@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "nn/conv.h"
+#include "nn/fractional_pool.h"
 #include "nn/function_transforms.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
@@ -38,6 +38,25 @@ void add_layer_rows(Table& table) {
                 [&] { nn::AdaptiveMaxPool1d(size).forward_with_indices(x); },
                 [&] { nn::AdaptiveMaxPool2d(size).forward_with_indices(x); },
                 [&] { nn::AdaptiveMaxPool3d(size).forward_with_indices(x); });
+      });
+  table.add(
+      "fractional_max_pool2d fractional_max_pool3d fractional_max_pool2d_with_indices "
+      "fractional_max_pool3d_with_indices FractionalMaxPool::FractionalMaxPool "
+      "FractionalMaxPool::forward FractionalMaxPool::forward_with_indices",
+      [](const Image& image, const Variable& samples, int64_t kernel, int64_t size, double ratio) {
+        const Variable& x = image;
+        if (!is_small(x)) return;
+        attempt(
+            [&] { fractional_max_pool2d(x, {.kernel_size = kernel, .output_size = size}); },
+            [&] { fractional_max_pool2d(x, 2, {.output_size = 2, ._random_samples = samples}); },
+            [&] { nn::FractionalMaxPool2d(kernel, {.output_ratio = ratio})(x); },
+            [&] { nn::FractionalMaxPool2d(2, size).forward_with_indices(x); },
+            [&] {
+              fractional_max_pool3d(x, kernel, {.output_size = {1, size, 2}});
+            },
+            [&] {
+              nn::FractionalMaxPool3d(2, {.output_ratio = {ratio, 0.5}})(unsqueeze(x, 2));
+            });
       });
   table.add("Conv::Conv", [](const Variable& x, int64_t padding, const std::string& mode) {
     if (!is_small(x) || padding > 1000) return;
