@@ -6,32 +6,28 @@
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/index.h"
+#include "ops/internal/embedding_rows.h"
 #include "ops/linalg_composed.h"
 #include "ops/scatter.h"
 #include "ops/view.h"
 
 namespace tapegrad::nn {
 
-static void check_padding(int64_t padding_idx, int64_t rows) {
-  if (padding_idx < -1 || padding_idx >= rows)
-    fail<IndexError>("Embedding: padding_idx ", padding_idx, " is neither one of ", rows,
-                     " rows nor -1, for none");
-}
-
-Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx,
-                     Where where)
+Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim,
+                     std::optional<int64_t> padding_idx, Where where)
     : Embedding(EmbeddingSettings{{where}, num_embeddings, embedding_dim, padding_idx}) {}
-Embedding Embedding::from_pretrained(const Variable& rows, bool freeze, int64_t padding_idx) {
+Embedding Embedding::from_pretrained(const Variable& rows, bool freeze,
+                                     std::optional<int64_t> padding_idx, Where where) {
+  const ErrorLine line(where);
   if (rows.rank() != 2)
     fail<ShapeError>("Embedding: from_pretrained: a matrix of rows wanted, not ", rows.shape());
-  Embedding table(EmbeddingSettings{{}, 1, rows.size(1), -1});
-  check_padding(padding_idx, rows.size(0));
-  table.padding_idx_ = padding_idx;
+  Embedding table(EmbeddingSettings{{where}, 1, rows.size(1)});
+  table.padding_idx_ = tapegrad::detail::padding_row(kName, padding_idx, rows.size(0));
   table.weight = Parameter(rows, !freeze);
   return table;
 }
 Embedding::Embedding(EmbeddingSettings options)
-    : padding_idx_(options.padding_idx),
+    : padding_idx_(-1),
       max_norm_(options.max_norm),
       norm_type_(options.norm_type),
       sparse_(options.sparse) {
@@ -40,7 +36,7 @@ Embedding::Embedding(EmbeddingSettings options)
   require_option(kName, ".embedding_dim", options.embedding_dim);
   if (max_norm_) require_size(kName, ".max_norm", *max_norm_);
   require_positive(kName, ".norm_type", norm_type_);
-  check_padding(padding_idx_, options.num_embeddings);
+  padding_idx_ = tapegrad::detail::padding_row(kName, options.padding_idx, options.num_embeddings);
   const Variable rows = randn({options.num_embeddings, options.embedding_dim},
                               {.dtype = options.dtype.value_or(default_dtype())});
   if (padding_idx_ >= 0) {
@@ -68,7 +64,7 @@ static void shorten_rows(const Variable& table, const Variable& ids, double max_
 
 Variable Embedding::forward(const Variable& ids, Where where) const {
   if (max_norm_) shorten_rows(weight, ids, *max_norm_, norm_type_);
-  return embedding(ids, weight, padding_idx_, sparse_, where);
+  return embedding(ids, weight, tapegrad::detail::row_or_none(padding_idx_), sparse_, where);
 }
 
 std::string Embedding::options() const {

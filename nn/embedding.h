@@ -26,7 +26,8 @@ struct EmbeddingSettings {
   ByName by_name = {};
   int64_t num_embeddings = 0;  // number of rows; required
   int64_t embedding_dim = 0;   // length of a row; required
-  int64_t padding_idx = -1;    // a row that stays 0 and receives no gradient; -1 for none
+  /// Row that is 0 and receives no gradient. A negative number counts from the end.
+  std::optional<int64_t> padding_idx = {};
   /// If set, each row that is looked up is first scaled, in place, so that its norm of order
   /// norm_type is at most max_norm.
   std::optional<double> max_norm = {};
@@ -41,21 +42,22 @@ class Embedding final : public Model<Embedding> {
   static constexpr std::string_view kName = "Embedding";
   explicit Embedding(RefusedNullptr);
   explicit Embedding(EmbeddingSettings options);
-  Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1,
+  Embedding(int64_t num_embeddings, int64_t embedding_dim, std::optional<int64_t> padding_idx = {},
             Where where = Where::current());
   /// Takes both sizes, and options by name: Embedding(1000, 64, {.sparse = true}).
   Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingSettings options)
       : Embedding(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
   /// Makes a table from rows, whose memory it shares. The table is frozen unless freeze is false.
   static Embedding from_pretrained(const Variable& rows, bool freeze = true,
-                                   int64_t padding_idx = -1);
+                                   std::optional<int64_t> padding_idx = {},
+                                   Where where = Where::current());
   struct PretrainedOptions {
     ByName by_name = {};
     bool freeze = true;
-    int64_t padding_idx = -1;
+    std::optional<int64_t> padding_idx = {};
   };
   static Embedding from_pretrained(const Variable& rows, PretrainedOptions options) {
-    return from_pretrained(rows, options.freeze, options.padding_idx);
+    return from_pretrained(rows, options.freeze, options.padding_idx, options.by_name.where);
   }
   int64_t num_embeddings() const { return weight.size(0); }
   int64_t embedding_dim() const { return weight.size(1); }
@@ -67,7 +69,7 @@ class Embedding final : public Model<Embedding> {
   Parameter weight;
 
  private:
-  int64_t padding_idx_;
+  int64_t padding_idx_;  // negative: none
   std::optional<double> max_norm_;
   double norm_type_;
   bool sparse_;
@@ -80,7 +82,7 @@ struct EmbeddingBagOptions {
   Choice<BagMode> mode = BagMode::kMean;
   bool sparse = false;  // as in EmbeddingSettings
   bool include_last_offset = false;
-  int64_t padding_idx = -1;
+  std::optional<int64_t> padding_idx = {};  // as in EmbeddingSettings
 };
 /// Computes sums, means or maxima of bags of rows without storing the rows. Maps ids [bags, size],
 /// or ids [count] with offsets [bags] (the start of each bag), to [bags, embedding_dim].

@@ -11,6 +11,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/attention_blocks.h"
+#include "ops/internal/embedding_rows.h"
 #include "ops/internal/extent.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
@@ -127,7 +128,7 @@ void catalog_attention(Catalog& catalog) {
                              {.mode = a.text("mode"),
                               .per_sample_weights = a[3],
                               .include_last_offset = a.flag("include_last_offset"),
-                              .padding_idx = a.integer("padding_idx")});
+                              .padding_idx = row_or_none(a.integer("padding_idx"))});
       });
 }
 

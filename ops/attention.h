@@ -42,10 +42,10 @@ constexpr auto choice_names(BagMode) {
 struct EmbeddingBagOptions {
   ByName by_name = {};
   Choice<BagMode> mode = BagMode::kMean;
-  bool sparse = false;               // as in embedding()
-  Variable per_sample_weights = {};  // same shape as indices; kSum only
-  bool include_last_offset = false;  // the last entry of offsets is the end of the last bag
-  int64_t padding_idx = -1;          // index that is skipped; negative: none
+  bool sparse = false;                      // as in embedding()
+  Variable per_sample_weights = {};         // same shape as indices; kSum only
+  bool include_last_offset = false;         // the last entry of offsets is the end of the last bag
+  std::optional<int64_t> padding_idx = {};  // index that is skipped; negative: from the end
 };
 /// Looks up rows of weight [n, d] and reduces the rows of each bag by sum, mean or columnwise
 /// maximum. Returns [bags, d]. indices is [bags, size], or [count] together with offsets [bags],

@@ -11,6 +11,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/bag_kernels.h"
+#include "ops/internal/embedding_rows.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/index_checks.h"
 #include "ops/internal/read_again.h"
@@ -215,16 +216,15 @@ void drop_padding(Variable& ids, Variable& factors, Tensor& bounds, int64_t padd
 
 /// Computes the result with kernels that read each row of the weight once.
 Variable bags_in_one_pass(const Variable& indices, const Variable& weight, Tensor bounds,
-                          const EmbeddingBagOptions& o) {
+                          const EmbeddingBagOptions& o, int64_t padding_idx) {
   check_same_device(kName, weight.value(), indices.value());
   const Tensor whole = as_index(kName, indices.value());
   check_index(kName, whole, weight.shape()[0]);
   Variable ids = flatten(Variable(whole)), factors = o.per_sample_weights;
   if (factors.defined()) factors = flatten(factors.to(weight.dtype() == f64 ? f64 : f32));
-  if (o.padding_idx >= 0) drop_padding(ids, factors, bounds, o.padding_idx);
+  if (padding_idx >= 0) drop_padding(ids, factors, bounds, padding_idx);
   const Bags bags{ids.value().contiguous(), bounds};
-  const int64_t size =
-      indices.rank() == 2 && o.padding_idx < 0 ? indices.size(1) : 0;  // of all bags
+  const int64_t size = indices.rank() == 2 && padding_idx < 0 ? indices.size(1) : 0;  // of all bags
   const auto sizes = [&] { return unsqueeze(bags.ends() - bags.begins(), 1); };
   if (o.mode == BagMode::kMax && ids.numel() > 0) {
     const Variable rows = apply(BagArgmax{bags}, Where::current(), weight);
@@ -242,7 +242,7 @@ Variable bags_in_one_pass(const Variable& indices, const Variable& weight, Tenso
 Variable embedding_bag(const Variable& indices, const Variable& weight, const Variable& offsets,
                        EmbeddingBagOptions options, Where where) {
   const CallLine line(where);
-  const auto& [named, mode, sparse, factors, include_last, padding_idx] = options;
+  const auto& [named, mode, sparse, factors, include_last, padding] = options;
   require_float(kName, weight.value());
   if (weight.rank() != 2) fail<ShapeError>(kName, ": weight [n, d] wanted: ", weight.shape());
   if (indices.rank() != (offsets.defined() ? 1 : 2))
@@ -251,14 +251,12 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
   if (factors.defined() && (mode != BagMode::kSum || factors.shape() != indices.shape()))
     fail<ArgumentError>(kName, ": per_sample_weights ", factors.shape(), " for the sum of indices ",
                         indices.shape(), " only");
-  if (padding_idx >= weight.shape()[0])
-    fail<IndexError>(kName, ": padding_idx ", padding_idx, " is not one of ", weight.shape()[0],
-                     " rows");
+  const int64_t padding_idx = padding_row(kName, padding, weight.shape()[0]);
   const Tensor bounds = offsets.defined()
                             ? bounds_at(offsets, include_last, indices.numel(), weight.device())
                             : bounds_of(indices.shape()[0], indices.shape()[1], weight.device());
   if (!sparse && kernels::bag_sum.has(weight.device().type, weight.dtype()))
-    return bags_in_one_pass(indices, weight, bounds, options);
+    return bags_in_one_pass(indices, weight, bounds, options, padding_idx);
   const int64_t bags = bounds.numel() - 1, width = weight.shape()[1];
   const Kept counting(indices, Variable(bounds).to_vector<int64_t>(), padding_idx);
   std::vector<int64_t> owners;
@@ -272,7 +270,7 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
   const Variable kept = tensor(counting.places, here), bag_of = tensor(owners, here);
   const DType wide = weight.dtype() == f64 ? f64 : f32;
   Variable rows =
-      embedding(index_select(flatten(indices), 0, kept), weight, /*padding_idx=*/-1, sparse)
+      embedding(index_select(flatten(indices), 0, kept), weight, /*padding_idx=*/{}, sparse)
           .to(wide);
   if (mode == BagMode::kMax) {
     const int64_t longest = int64_t(bags > 0 ? *std::max_element(sizes.begin(), sizes.end()) : 0);

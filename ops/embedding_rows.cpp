@@ -40,6 +40,13 @@ class EmbeddingRows final : public RowGradient {
 
 }  // namespace
 
+int64_t padding_row(std::string_view op, std::optional<int64_t> padding_idx, int64_t rows) {
+  if (!padding_idx) return -1;
+  if (*padding_idx < -rows || *padding_idx >= rows)
+    fail<IndexError>(op, ": padding_idx ", *padding_idx, " is not one of ", rows, " rows");
+  return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+}
+
 RowGradientPtr sum_rows(const Tensor& indices, const Tensor& rows, int64_t size,
                         int64_t padding_idx) {
   const Unique distinct = unique(Variable(indices));

@@ -290,7 +290,7 @@ struct MaskedFill {
 /// own position and this op.
 struct Embedding {
   static constexpr std::string_view kName = "embedding";
-  int64_t padding_idx;
+  int64_t padding_idx;  // negative: none
   bool sparse;
   Shape from{};
   SavedInput<0, 1> indices{};
@@ -301,8 +301,6 @@ struct Embedding {
     if (weight.rank() != 2)
       fail<ShapeError>(kName, ": the weight is a matrix, not of shape ", weight.shape());
     from = weight.shape();
-    if (padding_idx >= from[0])
-      fail<IndexError>(kName, ": padding_idx ", padding_idx, " is outside [0, ", from[0], ")");
     const Tensor which = as_index(kName, indices);
     check_index(kName, which, from[0]);
     Shape shape = indices.shape();
@@ -357,13 +355,18 @@ struct OneHot {
 
 }  // namespace
 
-Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx,
-                   Where where) {
+Variable embedding(const Variable& indices, const Variable& weight,
+                   std::optional<int64_t> padding_idx, Where where) {
   return embedding(indices, weight, padding_idx, /*sparse=*/false, where);
 }
-Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx,
-                   bool sparse, Where where) {
-  return apply(Embedding{padding_idx, sparse}, where, indices, weight);
+Variable embedding(const Variable& indices, const Variable& weight,
+                   std::optional<int64_t> padding_idx, bool sparse, Where where) {
+  int64_t row = -1;
+  if (padding_idx) {
+    const CallLine line(where);
+    row = padding_row("embedding", padding_idx, weight.rank() > 0 ? weight.size(0) : 0);
+  }
+  return apply(Embedding{row, sparse}, where, indices, weight);
 }
 
 Variable index_select(const Variable& x, int dim, const Variable& index, Where where) {
@@ -434,7 +437,7 @@ void catalog_index(Catalog& catalog) {
   using A = const Arguments&;
   catalog.add("embedding(input, weight, padding_idx: int = -1)",
               "y[..., :] = weight[input[...], :]",
-              [](A a) { return embedding(a[0], a[1], a.integer("padding_idx")); });
+              [](A a) { return embedding(a[0], a[1], row_or_none(a.integer("padding_idx"))); });
   catalog.add("index_select(input, index, dim: int)", "y[i] = x[index[i]] along dim",
               [](A a) { return index_select(a[0], a.int32("dim"), a[1]); });
   catalog.add("index_add(input, index, source, dim: int, alpha: float = 1.0)",

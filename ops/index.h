@@ -4,24 +4,26 @@
 // number of threads. Gradients flow to values, never to indices.
 #pragma once
 
+#include <optional>
+
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad {
 
-/// Looks up rows of weight [n, d]: indices [...] give [..., d]. The row padding_idx, if not
-/// negative, receives no gradient.
-Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx = -1,
-                   Where where = Where::current());
+/// Looks up rows of weight [n, d]: indices [...] give [..., d]. The row padding_idx receives no
+/// gradient; a negative number counts from the end.
+Variable embedding(const Variable& indices, const Variable& weight,
+                   std::optional<int64_t> padding_idx = {}, Where where = Where::current());
 /// Overload with `sparse`: if true, a weight that is a leaf keeps its gradient as rows if possible
 /// (core/autograd/sparse_gradient.h).
-Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx,
-                   bool sparse, Where where = Where::current());
+Variable embedding(const Variable& indices, const Variable& weight,
+                   std::optional<int64_t> padding_idx, bool sparse, Where where = Where::current());
 
 /// Options of embedding(indices, weight, {.padding_idx = 0}).
 struct EmbeddingFuncOptions {
   ByName by_name = {};
-  int64_t padding_idx = -1;
+  std::optional<int64_t> padding_idx = {};
   bool sparse = false;
 };
 inline Variable embedding(const Variable& indices, const Variable& weight,

@@ -287,7 +287,7 @@ TEST(CudaOptimizers, StepsByRowsAreThoseOfTheCpu) {
       for (int step = 0; step < 3; ++step) {
         optimizer->zero_grad();
         const Variable ids = randint(0, 20, {12}, {.device = device});
-        sum(square(embedding(ids, table, /*padding_idx=*/-1, /*sparse=*/true))).backward();
+        sum(square(embedding(ids, table, /*padding_idx=*/{}, /*sparse=*/true))).backward();
         EXPECT_NE(row_gradient(table), nullptr);
         optimizer->step();
       }
@@ -305,7 +305,7 @@ TEST(CudaOptimizers, AStepByRowsIsNotRecorded) {
     optim::SparseAdam optimizer({table}, 0.1);
     const auto call = [&](const Variable& ids) {
       optimizer.zero_grad();
-      const Variable loss = sum(square(embedding(ids, table, -1, /*sparse=*/true)));
+      const Variable loss = sum(square(embedding(ids, table, {}, /*sparse=*/true)));
       loss.backward();
       optimizer.step();
       return loss;

@@ -288,7 +288,7 @@ void Program::subscripted() {
               return;
             }
             const Variable index(Tensor::from<int64_t>(ids, {to[0]}));
-            y = kind == 1 ? a.x[index] : embedding(index, a.x, -1, is_sparse);
+            y = kind == 1 ? a.x[index] : embedding(index, a.x, std::nullopt, is_sparse);
           }))
     add(y, model);
 }

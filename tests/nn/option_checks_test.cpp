@@ -116,7 +116,7 @@ TEST(OptionChecks, Losses) {
 }
 
 TEST(OptionChecks, OtherLayers) {
-  refuse("Embedding: padding_idx -2", [] { Embedding(3, 2, -2); });
+  refuse("Embedding: padding_idx -4", [] { Embedding(3, 2, -4); });
   refuse("Embedding: .norm_type is 0", [] { Embedding(3, 2, {.max_norm = 1, .norm_type = 0}); });
   refuse("Embedding: .max_norm is -1", [] { Embedding(3, 2, {.max_norm = -1}); });
   refuse("LocalResponseNorm: the option size is missing", [] { LocalResponseNorm(0); });
