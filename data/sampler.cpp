@@ -26,13 +26,12 @@ WeightedRandomSampler::WeightedRandomSampler(const Variable& weights, int64_t nu
   if (weights_.rank() != 1)
     fail<ShapeError>("WeightedRandomSampler: one weight per example wanted, not ",
                      weights_.shape());
-  if (num_samples < 0)
-    fail<ArgumentError>("WeightedRandomSampler: a negative number of samples: ", num_samples);
+  if (num_samples < 1)
+    fail<ArgumentError>("WeightedRandomSampler: num_samples is ", num_samples, ", not at least 1");
   indices(0);  // refuses the weights here
 }
 
 std::vector<int64_t> WeightedRandomSampler::indices(uint64_t epoch) const {
-  if (num_samples_ == 0) return {};
   RandomGenerator generator(seed_ ^ (0x9E3779B97F4A7C15u * (epoch + 1)));
   return multinomial(weights_, num_samples_, replacement_, generator).to_vector<int64_t>();
 }

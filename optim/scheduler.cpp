@@ -220,8 +220,10 @@ LinearLR::LinearLR(const OptimizerHere& optimizer, LinearLROptions options)
     : Scheduler(optimizer), options_(options) {
   const ErrorLine line(optimizer.where());
   require_positive("LinearLR", ".total_iters", double(options.total_iters));
-  check_range("LinearLR", "start_factor", options.start_factor, 0, 1.0000001);
-  check_range("LinearLR", "end_factor", options.end_factor, 0, 1.0000001);
+  if (!(options.start_factor > 0 && options.start_factor <= 1))
+    fail<ArgumentError>("LinearLR: start_factor is ", options.start_factor, ", not in (0, 1]");
+  if (!(options.end_factor >= 0 && options.end_factor <= 1))
+    fail<ArgumentError>("LinearLR: end_factor is ", options.end_factor, ", not in [0, 1]");
   apply();
 }
 double LinearLR::rate(double base, int64_t t) const {

@@ -103,7 +103,7 @@ Laplace::Laplace(const Parameter& location, const Parameter& width)
       loc(as_variable(location)),
       scale(as_variable(width)) {
   const ErrorLine line(width.where());
-  require(kind(), "scale > 0", scale > 0, {scale});
+  require_location_scale(kind(), loc, scale);
 }
 Variable Laplace::log_prob_at(const Variable& value) const {
   return -abs(value - loc) / scale - log(2.0 * scale);
@@ -131,7 +131,7 @@ Cauchy::Cauchy(const Parameter& location, const Parameter& width)
       loc(as_variable(location)),
       scale(as_variable(width)) {
   const ErrorLine line(width.where());
-  require(kind(), "scale > 0", scale > 0, {scale});
+  require_location_scale(kind(), loc, scale);
 }
 Variable Cauchy::log_prob_at(const Variable& value) const {
   return -std::log(kPi) - log(scale) - log1p(square((value - loc) / scale));
@@ -183,7 +183,7 @@ Gumbel::Gumbel(const Parameter& location, const Parameter& width)
       loc(as_variable(location)),
       scale(as_variable(width)) {
   const ErrorLine line(width.where());
-  require(kind(), "scale > 0", scale > 0, {scale});
+  require_location_scale(kind(), loc, scale);
 }
 Variable Gumbel::log_prob_at(const Variable& value) const {
   const Variable z = (loc - value) / scale;
@@ -272,6 +272,7 @@ VonMises::VonMises(const Parameter& location, const Parameter& sharpness)
       concentration(as_variable(sharpness)) {
   const ErrorLine line(sharpness.where());
   require(kind(), "concentration > 0", concentration > 0, {concentration});
+  require(kind(), "loc == loc", loc == loc, {loc});
 }
 Variable VonMises::log_prob_at(const Variable& value) const {
   return concentration * (cos(value - loc) - 1.0) - std::log(2 * kPi) -

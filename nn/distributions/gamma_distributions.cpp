@@ -66,7 +66,7 @@ StudentT::StudentT(const Parameter& degrees, const Parameter& location, const Pa
       scale(as_variable(width)) {
   const ErrorLine line(width.where());
   require(kind(), "df > 0", df > 0, {df});
-  require(kind(), "scale > 0", scale > 0, {scale});
+  require_location_scale(kind(), loc, scale);
 }
 Variable StudentT::log_prob_at(const Variable& value) const {
   const Variable y = (value - loc) / scale;

@@ -38,7 +38,7 @@ Normal::Normal(const Parameter& mean, const Parameter& deviation)
   const std::vector<Variable> both = broadcast_tensors({as_variable(mean), as_variable(deviation)});
   loc = both[0];
   scale = both[1];
-  require(kind(), "scale > 0", scale > 0, {scale});
+  require_location_scale(kind(), loc, scale);
 }
 Variable Normal::log_prob_at(const Variable& value) const {
   return log_density_of_normal(value - loc, scale);

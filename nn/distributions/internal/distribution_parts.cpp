@@ -67,6 +67,11 @@ void require(std::string_view kind, std::string_view condition, const Variable& 
   });
 }
 
+void require_location_scale(std::string_view kind, const Variable& loc, const Variable& scale) {
+  require(kind, "scale > 0", scale > 0, {scale});
+  require(kind, "loc == loc", loc == loc, {loc});
+}
+
 void require_one(std::string_view kind, const Odds& odds) {
   if (odds.probs.defined() == odds.logits.defined())
     fail<ArgumentError>(kind, ": give either .probs or .logits");

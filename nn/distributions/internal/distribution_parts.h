@@ -25,6 +25,8 @@ Variable clamp_probs(const Variable& probs);
 /// `holds` is true for all elements.
 void require(std::string_view kind, std::string_view condition, const Variable& holds,
              std::initializer_list<Variable> values);
+/// Throws ArgumentError for a scale that is not positive and for a location that is NaN.
+void require_location_scale(std::string_view kind, const Variable& loc, const Variable& scale);
 /// Throws ArgumentError unless either the probabilities or the logits are set.
 void require_one(std::string_view kind, const Odds& odds);
 /// Returns the log density f(value), and -inf where `outside` is true. For these elements f gets
