@@ -132,11 +132,12 @@ ValuesIndices extreme_along(std::string_view name, const Variable& x, int dim, b
 /// Returns the option .dim, which results with indices require.
 int along(std::string_view name, const AlongOptions& options, Where where) {
   const ErrorLine line(where);
-  if (!options.dim)
+  const std::optional<int> dim = options.along();
+  if (!dim)
     fail<ArgumentError>(name,
                         ": the option .dim is missing; for the extreme of all elements, call a",
                         name, "(x, {.keepdim = true})");
-  return *options.dim;
+  return *dim;
 }
 
 Variable arg_extreme(std::string_view name, const Variable& x, std::optional<int> dim, bool keepdim,
@@ -153,6 +154,16 @@ void require_no_dtype(std::string_view op, const ReduceOptions& options) {
 
 }  // namespace
 
+Dims detail::one_name(const Dims& dim, const Dims& axis) {
+  if (!dim.empty() && !axis.empty())
+    fail<ArgumentError>("give .dim = ", dim, " or .axis = ", axis, ", not both");
+  return axis.empty() ? dim : axis;
+}
+std::optional<int> detail::one_name(std::optional<int> dim, std::optional<int> axis) {
+  if (dim && axis) fail<ArgumentError>("give .dim = ", *dim, " or .axis = ", *axis, ", not both");
+  return axis ? axis : dim;
+}
+
 std::ostream& operator<<(std::ostream& out, const ValuesIndices& both) {
   return out << "values: " << both.values << "\nindices: " << both.indices;
 }
@@ -166,7 +177,7 @@ Variable amax(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 template Variable amax(const Variable&, const Dims&, bool, Where);
 Variable amax(const Variable& x, ReduceOptions options, Where where) {
   require_no_dtype("amax", options);
-  return amax(x, options.dim, options.keepdim, where);
+  return amax(x, options.dims(), options.keeps(), where);
 }
 Variable amax(const Variable& x, Where where) { return amax(x, Dims{}, false, where); }
 template <typename>
@@ -178,7 +189,7 @@ Variable amin(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 template Variable amin(const Variable&, const Dims&, bool, Where);
 Variable amin(const Variable& x, ReduceOptions options, Where where) {
   require_no_dtype("amin", options);
-  return amin(x, options.dim, options.keepdim, where);
+  return amin(x, options.dims(), options.keeps(), where);
 }
 Variable amin(const Variable& x, Where where) { return amin(x, Dims{}, false, where); }
 
@@ -189,7 +200,7 @@ ValuesIndices max(const Variable& x, int dim, bool keepdim, Where where) {
   return extreme_along("max", x, dim, keepdim, where);
 }
 ValuesIndices max(const Variable& x, AlongOptions options, Where where) {
-  return max(x, along("max", options, where), options.keepdim, where);
+  return max(x, along("max", options, where), options.keeps(), where);
 }
 ValuesIndices min(const Variable& x, int dim, bool keepdim, Where where) {
   const ErrorLine line(where);
@@ -198,7 +209,7 @@ ValuesIndices min(const Variable& x, int dim, bool keepdim, Where where) {
   return extreme_along("min", x, dim, keepdim, where);
 }
 ValuesIndices min(const Variable& x, AlongOptions options, Where where) {
-  return min(x, along("min", options, where), options.keepdim, where);
+  return min(x, along("min", options, where), options.keeps(), where);
 }
 Variable max(const Variable& x, Where where) { return amax(x, where); }
 Variable min(const Variable& x, Where where) { return amin(x, where); }
@@ -224,7 +235,7 @@ Variable any(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 template Variable any(const Variable&, const Dims&, bool, Where);
 Variable any(const Variable& x, ReduceOptions options, Where where) {
   require_no_dtype("any", options);
-  return any(x, options.dim, options.keepdim, where);
+  return any(x, options.dims(), options.keeps(), where);
 }
 Variable any(const Variable& x, Where where) { return any(x, Dims{}, false, where); }
 template <typename>
@@ -235,7 +246,7 @@ Variable all(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 template Variable all(const Variable&, const Dims&, bool, Where);
 Variable all(const Variable& x, ReduceOptions options, Where where) {
   require_no_dtype("all", options);
-  return all(x, options.dim, options.keepdim, where);
+  return all(x, options.dims(), options.keeps(), where);
 }
 Variable all(const Variable& x, Where where) { return all(x, Dims{}, false, where); }
 

@@ -11,18 +11,34 @@
 
 namespace tapegrad {
 
+namespace detail {
+/// Return the option that is given. Throw ArgumentError if both are.
+Dims one_name(const Dims& dim, const Dims& axis);
+std::optional<int> one_name(std::optional<int> dim, std::optional<int> axis);
+}  // namespace detail
+
 /// Options of reductions: amax(x, {.dim = {0, 1}, .keepdim = true}).
 struct ReduceOptions {
   ByName by_name = {};
   Dims dim = {};                    // default: all dimensions
   bool keepdim = false;             // reduced dimensions remain with size 1
+  Dims axis = {};                   // NumPy's and Keras's name of dim
+  bool keepdims = false;            // their name of keepdim
   std::optional<DType> dtype = {};  // of sum and mean: dtype to which x is converted first
+
+  Dims dims() const { return detail::one_name(dim, axis); }
+  bool keeps() const { return keepdim || keepdims; }
 };
 /// Options of max(x, {.dim = 1}), min and prod.
 struct AlongOptions {
   ByName by_name = {};
   std::optional<int> dim = {};  // required by max and min; prod: default is all dimensions
   bool keepdim = false;
+  std::optional<int> axis = {};  // other names of dim and keepdim, as in ReduceOptions
+  bool keepdims = false;
+
+  std::optional<int> along() const { return detail::one_name(dim, axis); }
+  bool keeps() const { return keepdim || keepdims; }
 };
 
 /// Option of reductions along given dimensions: sum(x, 1, {.keepdim = true}).
@@ -117,7 +133,7 @@ inline Variable argmax(const Variable& x, int dim, Keepdim keep, Where where = W
 /// that argmax(x, {}) is not ambiguous.
 template <typename = void>
 Variable argmax(const Variable& x, AlongOptions options, Where where = Where::current()) {
-  return argmax(x, options.dim, options.keepdim, where);
+  return argmax(x, options.along(), options.keeps(), where);
 }
 Variable argmin(const Variable& x, std::optional<int> dim = {}, bool keepdim = false,
                 Where where = Where::current());
@@ -127,7 +143,7 @@ inline Variable argmin(const Variable& x, int dim, Keepdim keep, Where where = W
 /// Overload with options; without .dim, returns the index in the flattened tensor.
 template <typename = void>
 Variable argmin(const Variable& x, AlongOptions options, Where where = Where::current()) {
-  return argmin(x, options.dim, options.keepdim, where);
+  return argmin(x, options.along(), options.keeps(), where);
 }
 
 /// Returns whether any or all elements are nonzero (bool).

@@ -254,7 +254,8 @@ Variable sum(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 }
 template Variable sum(const Variable&, const Dims&, bool, Where);
 Variable sum(const Variable& x, ReduceOptions options, Where where) {
-  return sum(options.dtype ? x.to(*options.dtype, where) : x, options.dim, options.keepdim, where);
+  return sum(options.dtype ? x.to(*options.dtype, where) : x, options.dims(), options.keeps(),
+             where);
 }
 Variable sum(const Variable& x, Where where) { return sum(x, Dims{}, false, where); }
 
@@ -281,24 +282,25 @@ Variable mean(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 }
 template Variable mean(const Variable&, const Dims&, bool, Where);
 Variable mean(const Variable& x, ReduceOptions options, Where where) {
-  return mean(options.dtype ? x.to(*options.dtype, where) : x, options.dim, options.keepdim, where);
+  return mean(options.dtype ? x.to(*options.dtype, where) : x, options.dims(), options.keeps(),
+              where);
 }
 Variable mean(const Variable& x, Where where) { return mean(x, Dims{}, false, where); }
 
 Variable var(const Variable& x, VarOptions options, Where where) {
-  return var(x, options.dim, options, where);
+  return var(x, options.dims(), options, where);
 }
 Variable detail::var_over(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const ErrorLine line(where);
-  const Extent extent{"var", x.shape(), dims, options.keepdim};
+  const Extent extent{"var", x.shape(), dims, options.keeps()};
   return apply(Var{extent, divisor_of(extent, options), false}, where, x);
 }
 Variable std(const Variable& x, VarOptions options, Where where) {
-  return std(x, options.dim, options, where);
+  return std(x, options.dims(), options, where);
 }
 Variable detail::std_over(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const ErrorLine line(where);
-  const Extent extent{"std", x.shape(), dims, options.keepdim};
+  const Extent extent{"std", x.shape(), dims, options.keeps()};
   return apply(Var{extent, divisor_of(extent, options), true}, where, x);
 }
 
@@ -314,9 +316,9 @@ Variable prod(const Variable& x, int dim, bool keepdim, Where where) {
   return apply_wide(Prod{{Prod::kName, x.shape(), {dim}, keepdim}, dim}, where, x);
 }
 Variable prod(const Variable& x, AlongOptions options, Where where) {
-  if (options.dim) return prod(x, *options.dim, options.keepdim, where);
+  if (const std::optional<int> dim = options.along()) return prod(x, *dim, options.keeps(), where);
   const Variable all = prod(x, where);
-  if (!options.keepdim) return all;
+  if (!options.keeps()) return all;
   Shape ones;
   for (int i = 0; i < x.rank(); ++i) ones.push_back(1);
   return reshape(all, ones, where);
@@ -330,7 +332,7 @@ Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim, Where wher
 template Variable logsumexp(const Variable&, const Dims&, bool, Where);
 Variable logsumexp(const Variable& x, ReduceOptions options, Where where) {
   if (options.dtype) fail<ArgumentError>("logsumexp: the option .dtype is one of sum and mean");
-  return logsumexp(x, options.dim, options.keepdim, where);
+  return logsumexp(x, options.dims(), options.keeps(), where);
 }
 
 Variable norm(const Variable& x, double p, Where where) { return norm(x, p, Dims{}, false, where); }

@@ -37,6 +37,10 @@ Variable sum(const Variable& x, D dtype, Where where = Where::current()) {
   return sum(x.to(dtype, where), where);
 }
 template <std::same_as<DType> D>
+Variable sum(const Variable& x, const Dims& dims, D dtype, Where where = Where::current()) {
+  return sum(x.to(dtype, where), dims, false, where);
+}
+template <std::same_as<DType> D>
 Variable sum(const Variable& x, const Dims& dims, bool keepdim, D dtype,
              Where where = Where::current()) {
   return sum(x.to(dtype, where), dims, keepdim, where);
@@ -63,6 +67,10 @@ Variable mean(const Variable& x, D dtype, Where where = Where::current()) {
   return mean(x.to(dtype, where), where);
 }
 template <std::same_as<DType> D>
+Variable mean(const Variable& x, const Dims& dims, D dtype, Where where = Where::current()) {
+  return mean(x.to(dtype, where), dims, false, where);
+}
+template <std::same_as<DType> D>
 Variable mean(const Variable& x, const Dims& dims, bool keepdim, D dtype,
               Where where = Where::current()) {
   return mean(x.to(dtype, where), dims, keepdim, where);
@@ -74,6 +82,11 @@ struct VarOptions {
   std::optional<bool> unbiased = {};  // false: correction 0, true: correction 1
   int correction = 1;  // the divisor is n - correction: 1 unbiased, 0 population variance
   bool keepdim = false;
+  Dims axis = {};  // other names of dim and keepdim, as in ReduceOptions
+  bool keepdims = false;
+
+  Dims dims() const { return detail::one_name(dim, axis); }
+  bool keeps() const { return keepdim || keepdims; }
 };
 namespace detail {
 Variable var_over(const Variable& x, const Dims& dims, VarOptions options, Where where);

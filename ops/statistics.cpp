@@ -108,19 +108,20 @@ MinMax aminmax(const Variable& x, int dim, bool keepdim, Where where) {
 }
 
 MinMax aminmax(const Variable& x, AlongOptions options, Where where) {
-  if (options.dim) return aminmax(x, *options.dim, options.keepdim, where);
+  if (const std::optional<int> dim = options.along())
+    return aminmax(x, *dim, options.keeps(), where);
   const ErrorLine line(where);
-  return {amin(x, {.keepdim = options.keepdim}, where),
-          amax(x, {.keepdim = options.keepdim}, where)};
+  return {amin(x, {.keepdim = options.keeps()}, where),
+          amax(x, {.keepdim = options.keeps()}, where)};
 }
 
 StdMean std_mean(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const ErrorLine line(where);
-  return {std(x, dims, options, where), mean(x, dims, options.keepdim, where)};
+  return {std(x, dims, options, where), mean(x, dims, options.keeps(), where)};
 }
 VarMean var_mean(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const ErrorLine line(where);
-  return {var(x, dims, options, where), mean(x, dims, options.keepdim, where)};
+  return {var(x, dims, options, where), mean(x, dims, options.keeps(), where)};
 }
 
 namespace {
