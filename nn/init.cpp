@@ -4,10 +4,12 @@
 
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
+#include "nn/option_checks.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/rearrange.h"
+#include "ops/sort.h"
 #include "ops/special.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -161,6 +163,19 @@ Variable eye_(const Variable& x, Where where) {
   const NoGrad no_grad;
   Variable handle = x;
   return copy_(handle, eye(x.size(0), x.size(1), {.dtype = x.dtype(), .device = x.device()}));
+}
+
+Variable sparse_(const Variable& x, double sparsity, double std, RandomGenerator& generator,
+                 Where where) {
+  const ErrorLine line(where);
+  if (x.rank() != 2) fail<ShapeError>("sparse_: a matrix, not ", x.shape());
+  require_share("sparse_", "sparsity", sparsity);
+  const NoGrad no_grad;
+  const double zeros = std::ceil(sparsity * double(x.size(0)));
+  const Variable order = argsort(rand(x.shape(), {.device = x.device()}, generator), 0);
+  normal_(x, 0.0, std, generator);
+  Variable handle = x;
+  return handle.masked_fill_(order < zeros, 0.0);
 }
 
 double leaky_relu_gain(double slope) { return std::sqrt(2.0 / (1.0 + slope * slope)); }

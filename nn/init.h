@@ -111,6 +111,9 @@ Variable trunc_normal_(const Variable& x, TruncNormalOptions options,
 /// Makes a convolution preserve its channels: in the weight [out, in, ...], the middle element of
 /// output i and input i is 1 in each of `groups` groups of outputs, and all other elements are 0.
 Variable dirac_(const Variable& x, int64_t groups = 1, Where where = Where::current());
+/// Sets x [n, m] to normal values, with ceil(sparsity n) zeros at random places of each column.
+Variable sparse_(const Variable& x, double sparsity, double std = 0.01,
+                 RandomGenerator& generator = default_generator(), Where where = Where::current());
 /// Sets x to the identity matrix.
 Variable eye_(const Variable& x, Where where = Where::current());
 

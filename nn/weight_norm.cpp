@@ -125,7 +125,40 @@ void WeightParts::remove_mask(Weighted& layer, std::string_view name) {
   layer.parts_.reset();
 }
 
+void WeightParts::add_module(Weighted& layer, std::string_view name, AnyModule module) {
+  std::shared_ptr<WeightParts> parts = layer.parts_;
+  if (parts == nullptr || parts->modules_.empty() || name != "weight") {
+    check(layer, "register_parametrization", name, 0);
+    parts.reset(new WeightParts(0));
+    parts->original_ = layer.weight;
+  }
+  const NoGrad no_grad;
+  const Variable before = parts->compute(false), after = module(before);
+  if (after.shape() != before.shape())
+    fail<ShapeError>("register_parametrization: the module makes a weight ", after.shape(), " of ",
+                     before.shape(), "; the shape must stay");
+  parts->modules_.push_back(std::move(module));
+  set_weight(layer, after.detach(), {parts->original_});
+  layer.parts_ = std::move(parts);
+}
+
+void WeightParts::remove_modules(Weighted& layer, std::string_view name, bool leave_parametrized) {
+  if (name != "weight" || layer.parts_ == nullptr || layer.parts_->modules_.empty())
+    fail<ArgumentError>("remove_parametrizations: the ", name, " of ", layer.kind(),
+                        " is not parametrized");
+  const NoGrad no_grad;
+  Variable original = layer.parts_->original_;
+  if (leave_parametrized) original.copy_(layer.parts_->compute(false));
+  set_weight(layer, original, {original});
+  layer.parts_.reset();
+}
+
 Variable WeightParts::compute(bool is_training) {
+  if (!v_.defined() && vectors_.empty() && !mask_.defined()) {
+    Variable w = original_;
+    for (const AnyModule& module : modules_) w = module(w);
+    return w;
+  }
   if (mask_.defined()) return original_ * mask_;
   if (v_.defined()) return v_ * (g_ / norm_of(v_));
   const Variable matrix = as_matrix(original_);
@@ -196,6 +229,16 @@ void utils::prune::remove(Weighted& layer, std::string_view name) {
 }
 bool utils::prune::is_pruned(const Weighted& layer) {
   return detail::WeightParts::is_pruned(layer);
+}
+void detail::set_parametrization(Weighted& layer, std::string_view name, AnyModule module) {
+  WeightParts::add_module(layer, name, std::move(module));
+}
+void utils::parametrize::remove_parametrizations(Weighted& layer, std::string_view name,
+                                                 bool leave_parametrized) {
+  detail::WeightParts::remove_modules(layer, name, leave_parametrized);
+}
+bool utils::parametrize::is_parametrized(const Weighted& layer) {
+  return detail::WeightParts::is_computed(layer);
 }
 void utils::remove_weight_norm(Weighted& layer) { detail::WeightParts::remove(layer); }
 void utils::remove_spectral_norm(Weighted& layer) { detail::WeightParts::remove(layer); }

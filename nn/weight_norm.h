@@ -1,5 +1,5 @@
 // Weights that are computed from other parameters: weight_norm and spectral_norm, as in
-// torch.nn.utils.parametrizations, and pruned weights.
+// torch.nn.utils.parametrizations, weights that a module computes, and pruned weights.
 //
 //   nn::Conv2d conv = nn::utils::spectral_norm(nn::Conv2d(3, 64, 3));
 //   nn::utils::weight_norm(net.fc);
@@ -12,6 +12,7 @@
 
 #include <optional>
 
+#include "nn/sequential.h"
 #include "nn/weighted.h"
 
 namespace tapegrad::nn {
@@ -20,6 +21,7 @@ namespace detail {
 void set_weight_norm(Weighted& layer, std::string_view name, int dim);
 void set_spectral_norm(Weighted& layer, std::string_view name, int64_t n_power_iterations,
                        double eps, std::optional<int> dim);
+void set_parametrization(Weighted& layer, std::string_view name, AnyModule module);
 template <typename Layer>
 concept HasWeight = std::derived_from<std::remove_cvref_t<Layer>, Weighted>;
 }  // namespace detail
@@ -75,6 +77,26 @@ void random_unstructured(Weighted& layer, std::string_view name, Amount amount);
 void remove(Weighted& layer, std::string_view name);
 bool is_pruned(const Weighted& layer);
 }  // namespace prune
+
+/// Weights that modules compute, as in torch.nn.utils.parametrize.
+namespace parametrize {
+/// Makes the weight the result of the module for the parameter "parametrizations.weight.original",
+/// which is the same handle as before. A further module is applied to the result of the modules
+/// before it. Returns the layer. Throws ArgumentError for a name other than "weight", if the size
+/// of the weight is unknown, and if weight_norm, spectral_norm or a mask computes the weight.
+/// Throws ShapeError if the module changes the shape.
+template <detail::HasWeight Layer>
+Layer register_parametrization(Layer&& layer, std::string_view name, AnyModule module) {
+  detail::set_parametrization(layer, name, std::move(module));
+  return std::forward<Layer>(layer);
+}
+/// Makes the computed weight a parameter again, or the parameter from which it was computed if
+/// leave_parametrized is false.
+void remove_parametrizations(Weighted& layer, std::string_view name,
+                             bool leave_parametrized = true);
+/// Returns whether the weight is computed, in any of the ways above.
+bool is_parametrized(const Weighted& layer);
+}  // namespace parametrize
 
 namespace parametrizations {
 using utils::spectral_norm;

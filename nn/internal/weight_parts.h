@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "nn/weight_norm.h"
 #include "nn/weighted.h"
@@ -11,7 +12,8 @@ namespace tapegrad::nn::detail {
 
 /// Parameters with the names of PyTorch's parametrizations: "original0" is g and "original1" is v
 /// of weight_norm; "original" is the weight of spectral_norm before the division, and "0._u" and
-/// "0._v" are the singular vectors. A pruned weight is "original" times "mask".
+/// "0._v" are the singular vectors. A pruned weight is "original" times "mask". The modules of
+/// register_parametrization, "0" ..., are applied to "original" one after another.
 class WeightParts final : public Model<WeightParts> {
  public:
   static constexpr std::string_view kName = "WeightParts";
@@ -25,11 +27,15 @@ class WeightParts final : public Model<WeightParts> {
                     utils::prune::Amount amount, bool at_random);
   static void remove_mask(Weighted& layer, std::string_view name);
   static bool is_pruned(const Weighted& layer);
+  static void add_module(Weighted& layer, std::string_view name, AnyModule module);
+  static void remove_modules(Weighted& layer, std::string_view name, bool leave_parametrized);
+  static bool is_computed(const Weighted& layer) { return layer.parts_ != nullptr; }
   /// Makes the weight a parameter again.
   static void remove(Weighted& layer);
 
   void members(Members& m) override {
     m("original", original_)("original0", g_)("original1", v_)("0", vectors_)("mask", mask_);
+    for (size_t i = 0; i < modules_.size(); ++i) m(std::to_string(i), modules_[i]);
   }
   /// Returns the weight. In training, spectral_norm first improves its singular vectors.
   Variable compute(bool is_training);
@@ -48,6 +54,7 @@ class WeightParts final : public Model<WeightParts> {
   Variable original_, g_, v_;
   Buffer mask_;  // for a pruned weight: 1 for elements that are kept, otherwise 0
   std::map<std::string, Buffer> vectors_;
+  std::vector<AnyModule> modules_;
   int dim_;
   int64_t iterations_ = 0;
   double eps_ = 0;

@@ -129,6 +129,19 @@ void add_layer_rows(Table& table) {
                       [&] { nn::utils::remove_spectral_norm(other); },
                       [&] { nn::utils::weight_norm(nn::Linear(3, 2), "weight", dim)(x); });
             });
+  table.add("register_parametrization remove_parametrizations is_parametrized",
+            [](const Variable& x, const Variable& factor, const std::string& name, bool leave) {
+              nn::Linear layer(3, 2);
+              const auto module = [factor](const Variable& w) { return w * factor; };
+              attempt(
+                  [&] { nn::utils::parametrize::register_parametrization(layer, name, module); },
+                  [&] {
+                    nn::utils::parametrize::register_parametrization(layer, "weight", module);
+                    layer(x);
+                  },
+                  [&] { nn::utils::parametrize::remove_parametrizations(layer, name, leave); });
+              nn::utils::parametrize::is_parametrized(layer);
+            });
   table.add(parts("Bilinear", {"Bilinear", "forward", "members", "options"}),
             [](const Variable& a, const Variable& b, int64_t in, bool bias) {
               attempt([&] { nn::Bilinear(in, 3, 2, bias).options(); },

@@ -264,6 +264,8 @@ void add_data_rows(Table& table) {
     nn::require_share("kit", "value", value);
     nn::require_size("kit", "value", value);
   });
+  table.add("init::sparse_",
+            [](Variable& x, double sparsity, double std) { nn::init::sparse_(x, sparsity, std); });
   table.add("init::eye_", [](Variable& x) { nn::init::eye_(x); });
   table.add("init::dirac_", [](Variable& x, int64_t groups) { nn::init::dirac_(x, groups); });
   table.add("init::calculate_gain init::kaiming_options",

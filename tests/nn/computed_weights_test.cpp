@@ -1,9 +1,11 @@
-// weight_norm, spectral_norm, Bilinear, RReLU and AdaptiveLogSoftmaxWithLoss against PyTorch 2.15.
+// weight_norm, parametrize, spectral_norm, Bilinear, RReLU and AdaptiveLogSoftmaxWithLoss against
+// PyTorch 2.15.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "tapegrad.h"
+#include "tests/error_message.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -22,6 +24,75 @@ Linear layer_of_doubles() {
   return layer;
 }
 const Variable kX = tensor({{1.0, -1.0, 0.5}}, {.dtype = f64});
+
+// The weight is triu(w) + triu(w, 1)^T, as in PyTorch's tutorial on parametrizations.
+struct Symmetric : Model<Symmetric> {
+  void members(Members&) override {}
+  Variable forward(const Variable& w) const { return w.triu() + w.triu(1).transpose(-1, -2); }
+};
+
+TEST(Parametrize, ComputesTheWeight) {
+  Linear layer(2, 2, false);
+  layer.weight.detach().copy_(tensor({{1.0, 2.0}, {3.0, 4.0}}));
+  const Variable handle = layer.weight;
+  optim::SGD sgd(layer, 1.0);  // knows the parameter already
+  torch::nn::utils::parametrize::register_parametrization(layer, "weight", Symmetric());
+  EXPECT_TRUE(utils::parametrize::is_parametrized(layer));
+  expect(layer.weight, {1, 2, 2, 4});
+  const Variable x = tensor({{1.0, 10.0}});
+  expect(layer(x), {21, 42});
+  EXPECT_EQ(layer.named_parameters()[0].name, "parametrizations.weight.original");
+  sum(layer(x)).backward();
+  expect(handle.grad(), {1, 11, 0, 10});  // the rows of dW are x; the upper half gets both halves
+  sgd.step();
+  expect(layer(x), {-90, -69});
+  // A second module is applied to the result of the first one.
+  utils::parametrize::register_parametrization(layer, "weight",
+                                               [](const Variable& w) { return 2.0 * w; });
+  expect(layer(x), {-180, -138});
+  const Linear copy = layer.clone();
+  expect(copy(x), {-180, -138});
+  utils::parametrize::remove_parametrizations(layer, "weight");
+  EXPECT_FALSE(utils::parametrize::is_parametrized(layer));
+  expect(layer.weight, {0, -18, -18, -12});
+  expect(handle, {0, -18, -18, -12});
+  expect(copy(x), {-180, -138});
+}
+
+TEST(Parametrize, TrainsTheModule) {
+  struct Scale : Model<Scale> {
+    Parameter factor{ones({1})};
+    void members(Members& m) override { m("factor", factor); }
+    Variable forward(const Variable& w) const { return factor * w; }
+  };
+  Linear layer = utils::parametrize::register_parametrization(Linear(3, 2), "weight", Scale());
+  const auto named = layer.named_parameters();
+  ASSERT_EQ(named.size(), 3u);
+  EXPECT_TRUE(named["parametrizations.weight.0.factor"].requires_grad());
+  sum(layer(ones({1, 3}))).backward();
+  const Variable original = named["parametrizations.weight.original"];
+  EXPECT_NEAR(named["parametrizations.weight.0.factor"].grad().item(), sum(original).item(), 1e-5);
+  utils::parametrize::remove_parametrizations(layer, "weight", false);
+  EXPECT_TRUE(layer.weight.equal(original));
+}
+
+TEST(Parametrize, RefusesOtherNamesAndShapes) {
+  Linear layer(3, 2);
+  const auto first_row = [](const Variable& w) { return w[0]; };
+  testing::expect_error<ShapeError>("makes a weight [3] of [2, 3]; the shape must stay", [&] {
+    utils::parametrize::register_parametrization(layer, "weight", first_row);
+  });
+  testing::expect_error<ArgumentError>("\"bias\"; only the weight is computed", [&] {
+    utils::parametrize::register_parametrization(layer, "bias", Symmetric());
+  });
+  testing::expect_error<ArgumentError>("the weight of Linear is not parametrized", [&] {
+    utils::parametrize::remove_parametrizations(layer, "weight");
+  });
+  utils::weight_norm(layer);
+  testing::expect_error<ArgumentError>("the weight of Linear is computed already", [&] {
+    utils::parametrize::register_parametrization(layer, "weight", Symmetric());
+  });
+}
 
 TEST(WeightNorm, EqualsPyTorch) {
   Linear layer = utils::weight_norm(layer_of_doubles());
