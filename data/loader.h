@@ -262,6 +262,16 @@ class DataLoader final : public Loader {
              int num_workers = 0, Where where = Where::current())
       : DataLoader(std::make_shared<D>(dataset), int64_t(batch_size), shuffle, num_workers, where) {
   }
+  /// Takes the first arguments, and options by name: DataLoader(data, 64, true, {.num_workers =
+  /// 2}).
+  template <std::derived_from<Dataset> D>
+  DataLoader(const D& dataset, std::integral auto batch_size, DataLoaderOptions options,
+             Where where = Where::current())
+      : DataLoader(dataset, (options.batch_size = int64_t(batch_size), options), where) {}
+  template <std::derived_from<Dataset> D>
+  DataLoader(const D& dataset, std::integral auto batch_size, std::same_as<bool> auto shuffle,
+             DataLoaderOptions options, Where where = Where::current())
+      : DataLoader(dataset, batch_size, (options.shuffle = shuffle, options), where) {}
   template <typename D>
   requires(!std::derived_from<D, Dataset> && requires(const D& data) {
     data.size();

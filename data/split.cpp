@@ -114,10 +114,12 @@ std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
 }
 
 KFold::KFold(KFoldOptions options) : options_(options) {
+  if (options.random_state != 0) options_.seed = options.random_state;
   if (options.n_splits < 2)
     fail<ArgumentError>("KFold: ", options.n_splits, " folds; at least 2 are needed");
 }
-std::vector<Fold> KFold::split(int64_t examples) const {
+std::vector<Fold> KFold::split(int64_t examples, Where where) const {
+  const ErrorLine line(where);
   const int64_t folds = options_.n_splits;
   if (examples < folds) fail<ArgumentError>("KFold: ", examples, " examples for ", folds, " folds");
   std::vector<int64_t> order = shuffled_order(examples, options_.seed, 0);
@@ -146,6 +148,24 @@ Example ConcatDataset::get(int64_t index, RandomGenerator& random) const {
   check_index(index, size());
   const size_t part = size_t(std::ranges::upper_bound(ends_, index) - ends_.begin());
   return datasets_[part]->get(part == 0 ? index : index - ends_[part - 1], random);
+}
+
+std::array<Variable, 4> train_test_split(const Variable& x, const Variable& y,
+                                         TrainTestSplitOptions options) {
+  const ErrorLine line(options.by_name.where);
+  const TensorDataset all(x, y, options.by_name.where);
+  const int64_t rows = all.size();
+  const double wanted =
+      options.test_size < 1 ? std::ceil(options.test_size * double(rows)) : options.test_size;
+  if (!(wanted >= 1 && wanted < double(rows)))
+    fail<ArgumentError>("train_test_split: a test_size of ", options.test_size, " of ", rows,
+                        " rows leaves a part empty");
+  Indices order = shuffled_order(rows, options.random_state, 0);
+  if (!options.shuffle) std::ranges::sort(order);
+  const auto middle = order.end() - int64_t(wanted);
+  const TensorDataset train = select_examples(all, Indices(order.begin(), middle));
+  const TensorDataset test = select_examples(all, Indices(middle, order.end()));
+  return {train.data(), test.data(), train.target(), test.target()};
 }
 
 std::pair<TensorDataset, TensorDataset> split_dataset(const TensorDataset& dataset, double share,

@@ -118,6 +118,7 @@ struct KFoldOptions {
   int64_t n_splits = 5;
   bool shuffle = false;
   uint64_t seed = 0;
+  uint64_t random_state = 0;  // scikit-learn's name of seed
 };
 /// Divides examples into folds for cross-validation, as scikit-learn's KFold does. If n_splits does
 /// not divide the number of examples, the first folds have one more example.
@@ -131,11 +132,12 @@ class KFold {
   explicit KFold(int64_t n_splits = 5, bool shuffle = false, uint64_t seed = 0)
       : KFold(KFoldOptions{n_splits, shuffle, seed}) {}
   /// Takes the number of folds, and options by name: KFold(5, {.shuffle = true}).
-  KFold(int64_t n_splits, KFoldOptions options)
-      : KFold(KFoldOptions{n_splits, options.shuffle, options.seed}) {}
+  KFold(int64_t n_splits, KFoldOptions options) : KFold((options.n_splits = n_splits, options)) {}
   /// Returns the folds. Throws ArgumentError for fewer examples than folds.
-  std::vector<Fold> split(int64_t examples) const;
-  std::vector<Fold> split(const Dataset& dataset) const { return split(dataset.size()); }
+  std::vector<Fold> split(int64_t examples, Where where = Where::current()) const;
+  std::vector<Fold> split(const Dataset& dataset, Where where = Where::current()) const {
+    return split(dataset.size(), where);
+  }
 
  private:
   KFoldOptions options_;
@@ -158,6 +160,24 @@ class ConcatDataset final : public Dataset {
   std::vector<std::shared_ptr<const Dataset>> datasets_;
   std::vector<int64_t> ends_;  // end of each data set in the concatenation
 };
+
+/// PyTorch's form of ConcatDataset(first, second).
+template <std::derived_from<Dataset> First, std::derived_from<Dataset> Second>
+ConcatDataset operator+(const First& first, const Second& second) {
+  return ConcatDataset(first, second);
+}
+
+struct TrainTestSplitOptions {
+  ByName by_name = {};
+  double test_size = 0.25;  // share of the rows, rounded up; from 1 on, their number
+  uint64_t random_state = 0;
+  bool shuffle = true;  // false: the last rows are the test rows
+};
+/// Divides the rows of x and y into rows for training and for testing, as scikit-learn does:
+/// `auto [x_train, x_test, y_train, y_test] = train_test_split(x, y, {.test_size = 0.2});`. Throws
+/// ShapeError unless x and y have equally many rows, and ArgumentError if a part would be empty.
+std::array<Variable, 4> train_test_split(const Variable& x, const Variable& y,
+                                         TrainTestSplitOptions options = {});
 
 /// Moves a share of the examples, rounded to whole examples, to the second part. The order of the
 /// examples within a part does not change. Equal seeds give equal parts. Throws ArgumentError

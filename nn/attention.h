@@ -185,6 +185,12 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   TransformerEncoderLayerOptions options_;
 };
 
+/// Options in place of positions: TransformerEncoder(layer, {.num_layers = 6}).
+struct TransformerStackOptions {
+  ByName by_name = {};
+  int64_t num_layers = 0;  // required
+  std::optional<LayerNorm> norm = {};
+};
 /// A stack of clones of one layer, optionally followed by a norm.
 class TransformerEncoder final : public Model<TransformerEncoder> {
  public:
@@ -192,6 +198,8 @@ class TransformerEncoder final : public Model<TransformerEncoder> {
   explicit TransformerEncoder(RefusedNullptr);
   TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
                      std::optional<LayerNorm> norm = {}, Where where = Where::current());
+  TransformerEncoder(const TransformerEncoderLayer& layer, const TransformerStackOptions& options)
+      : TransformerEncoder(layer, options.num_layers, options.norm, options.by_name.where) {}
 
   void members(Members& m) override { m("layers", layers)("norm", norm); }
   Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }

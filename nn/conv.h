@@ -22,6 +22,13 @@ Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, S
   options.kernel_size = kernel_size;
   return options;
 }
+/// Returns the options of a call like Conv2d(1, 32, 1, 2, {.bias = false}).
+template <typename Options, typename Size>
+Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, Size kernel_size,
+                   Size stride) {
+  options.stride = stride;
+  return with_sizes(options, in_channels, out_channels, kernel_size);
+}
 /// Returns the options of a call like Conv2d(1, 32, 4, 2, 1, {.bias = false}).
 template <typename Options, typename Size, typename Padding>
 Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, Size kernel_size,
@@ -92,6 +99,9 @@ class Conv1d final : public Conv<Conv1d, int64_t> {
          ConvOptions<int64_t> options)
       : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
+         ConvOptions<int64_t> options)
+      : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+  Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
          tapegrad::Padding<int64_t> padding, ConvOptions<int64_t> options)
       : Conv1d(
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
@@ -108,6 +118,9 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
       : Conv2d(in_channels, out_channels, options.kernel_size, options) {}
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, ConvOptions<Size2d> options)
       : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
+         ConvOptions<Size2d> options)
+      : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
          tapegrad::Padding<Size2d> padding, ConvOptions<Size2d> options)
       : Conv2d(
@@ -128,6 +141,9 @@ class Conv3d final : public Conv<Conv3d, Size3d> {
       : Conv3d(in_channels, out_channels, options.kernel_size, options) {}
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, ConvOptions<Size3d> options)
       : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
+         ConvOptions<Size3d> options)
+      : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
          tapegrad::Padding<Size3d> padding, ConvOptions<Size3d> options)
       : Conv3d(
@@ -178,6 +194,10 @@ class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
                   ConvTransposeOptions<int64_t> options)
       : ConvTranspose1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
+                  ConvTransposeOptions<int64_t> options)
+      : ConvTranspose1d(
+            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+  ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
                   int64_t padding, ConvTransposeOptions<int64_t> options)
       : ConvTranspose1d(
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
@@ -197,6 +217,10 @@ class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
                   ConvTransposeOptions<Size2d> options)
       : ConvTranspose2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
+                  ConvTransposeOptions<Size2d> options)
+      : ConvTranspose2d(
+            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+  ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
                   Size2d padding, ConvTransposeOptions<Size2d> options)
       : ConvTranspose2d(
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
@@ -213,6 +237,10 @@ class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
   ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
                   ConvTransposeOptions<Size3d> options)
       : ConvTranspose3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
+                  ConvTransposeOptions<Size3d> options)
+      : ConvTranspose3d(
+            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
   ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
                   Size3d padding, ConvTransposeOptions<Size3d> options)
       : ConvTranspose3d(

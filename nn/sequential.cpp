@@ -106,6 +106,15 @@ void ModuleDict::members(Members& m) {
 void ModuleDict::insert(const std::string& key, AnyModule module) {
   (*this)[key] = std::move(module);
 }
+const AnyModule& ModuleDict::at(const std::string& key, Where where) const {
+  if (const auto found = find(key); found != end()) return found->second;
+  std::string names;
+  for (const std::string& name : keys()) names += (names.empty() ? "" : ", ") + name;
+  fail_at<IndexError>(where, "ModuleDict: no module is called \"", key, "\"; there are ", names);
+}
+AnyModule& ModuleDict::at(const std::string& key, Where where) {
+  return const_cast<AnyModule&>(std::as_const(*this).at(key, where));
+}
 std::vector<std::string> ModuleDict::keys() const {
   std::vector<std::string> names;
   for (const auto& [name, module] : *this) names.push_back(name);

@@ -162,6 +162,9 @@ class ModuleDict final : public Module, public std::map<std::string, AnyModule> 
   using Map::operator[];
   void insert(const std::string& key, AnyModule module);
   const AnyModule& operator[](const std::string& key) const { return at(key); }
+  /// Return the module of this name. Throw IndexError, which lists the names, if there is none.
+  AnyModule& at(const std::string& key, Where where = Where::current());
+  const AnyModule& at(const std::string& key, Where where = Where::current()) const;
   /// Returns the entries: `for (auto& [name, module] : heads.items())`.
   const ModuleDict& items() const { return *this; }
   std::vector<std::string> keys() const;

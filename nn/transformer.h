@@ -65,6 +65,8 @@ class TransformerDecoder final : public Model<TransformerDecoder> {
   static constexpr std::string_view kName = "TransformerDecoder";
   TransformerDecoder(const TransformerDecoderLayer& layer, int64_t num_layers,
                      std::optional<LayerNorm> norm = {}, Where where = Where::current());
+  TransformerDecoder(const TransformerDecoderLayer& layer, const TransformerStackOptions& options)
+      : TransformerDecoder(layer, options.num_layers, options.norm, options.by_name.where) {}
 
   void members(Members& m) override { m("layers", layers)("norm", norm); }
   Variable forward(const Variable& x, const Variable& memory, const DecoderMasks& masks = {}) const;

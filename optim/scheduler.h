@@ -452,6 +452,11 @@ class ReduceLROnPlateau {
                                       min_lr,
                                       eps}) {}
 
+  template <std::convertible_to<std::string_view> Mode>
+  ReduceLROnPlateau(const OptimizerHere& optimizer, const Mode& mode,
+                    ReduceLROnPlateauOptions options)
+      : ReduceLROnPlateau(optimizer, (options.mode = {mode, optimizer.where()}, options)) {}
+
   void step(double measure);
   void step(const Variable& measure) { step(measure.item()); }
   double best() const { return best_; }

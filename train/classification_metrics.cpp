@@ -72,8 +72,9 @@ double TopK::value() const {
   return total("count").defined() ? number("right") / number("count") : kNaN;
 }
 
-ConfusionMatrix::ConfusionMatrix(int64_t classes) : classes_(classes) {
-  if (classes < 2) fail<ArgumentError>("ConfusionMatrix: ", classes, " classes, not at least 2");
+ConfusionMatrix::ConfusionMatrix(int64_t classes, Where where) : classes_(classes) {
+  if (classes < 2)
+    fail_at<ArgumentError>(where, "a metric of classes: ", classes, " classes, not at least 2");
 }
 
 void ConfusionMatrix::add(const Variable& output, const Variable& target) {
@@ -110,10 +111,10 @@ double ConfusionMatrix::value() const {
   return all == 0 ? kNaN : double(right) / double(all);
 }
 
-ClassScore::ClassScore(std::string name, int64_t classes, Average average)
-    : ConfusionMatrix(classes), name_(std::move(name)), average_(average) {
+ClassScore::ClassScore(std::string name, int64_t classes, Average average, Where where)
+    : ConfusionMatrix(classes, where), name_(std::move(name)), average_(average) {
   if (average == Average::kBinary && classes != 2)
-    fail<ArgumentError>(name_, ": Average::kBinary is for two classes, not ", classes);
+    fail_at<ArgumentError>(where, name_, ": Average::kBinary is for two classes, not ", classes);
 }
 
 std::string ClassScore::name() const {

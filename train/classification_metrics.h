@@ -42,7 +42,7 @@ class TopK final : public Metric {
 class ConfusionMatrix : public Metric {
  public:
   /// Throws ArgumentError for fewer than two classes.
-  explicit ConfusionMatrix(int64_t classes);
+  explicit ConfusionMatrix(int64_t classes, Where where = Where::current());
   std::string name() const override { return "accuracy"; }
   /// Throws ShapeError for an output of more classes, and IndexError for a target outside of
   /// [0, classes).
@@ -67,6 +67,13 @@ constexpr auto choice_names(Average) {
       {{"macro", Average::kMacro}, {"micro", Average::kMicro}, {"binary", Average::kBinary}});
 }
 
+/// Options in place of positions: F1({.num_classes = 3, .average = "micro"}).
+struct ClassScoreOptions {
+  ByName by_name = {};
+  int64_t num_classes = 0;  // required
+  Choice<Average> average = Average::kMacro;
+};
+
 /// Base of Precision, Recall and F1.
 class ClassScore : public ConfusionMatrix {
  public:
@@ -78,7 +85,7 @@ class ClassScore : public ConfusionMatrix {
 
  protected:
   /// Throws ArgumentError for kBinary unless there are two classes.
-  ClassScore(std::string name, int64_t classes, Average average);
+  ClassScore(std::string name, int64_t classes, Average average, Where where);
   /// Returns the score of a class from the numbers of correct predictions, of wrong predictions of
   /// the class, and of examples of the class that got another prediction.
   virtual double score(double right, double wrong, double missed) const = 0;
@@ -96,8 +103,11 @@ class ClassScore : public ConfusionMatrix {
 /// right / (right + wrong).
 class Precision final : public ClassScore {
  public:
-  explicit Precision(int64_t classes, Choice<Average> average = Average::kMacro)
-      : ClassScore("precision", classes, average) {}
+  explicit Precision(int64_t classes, Choice<Average> average = Average::kMacro,
+                     Where where = Where::current())
+      : ClassScore("precision", classes, average, where) {}
+  explicit Precision(ClassScoreOptions options)
+      : Precision(options.num_classes, options.average, options.by_name.where) {}
 
  private:
   double score(double right, double wrong, double missed) const override;
@@ -105,8 +115,11 @@ class Precision final : public ClassScore {
 /// right / (right + missed).
 class Recall final : public ClassScore {
  public:
-  explicit Recall(int64_t classes, Choice<Average> average = Average::kMacro)
-      : ClassScore("recall", classes, average) {}
+  explicit Recall(int64_t classes, Choice<Average> average = Average::kMacro,
+                  Where where = Where::current())
+      : ClassScore("recall", classes, average, where) {}
+  explicit Recall(ClassScoreOptions options)
+      : Recall(options.num_classes, options.average, options.by_name.where) {}
 
  private:
   double score(double right, double wrong, double missed) const override;
@@ -114,8 +127,11 @@ class Recall final : public ClassScore {
 /// Harmonic mean of precision and recall.
 class F1 final : public ClassScore {
  public:
-  explicit F1(int64_t classes, Choice<Average> average = Average::kMacro)
-      : ClassScore("f1", classes, average) {}
+  explicit F1(int64_t classes, Choice<Average> average = Average::kMacro,
+              Where where = Where::current())
+      : ClassScore("f1", classes, average, where) {}
+  explicit F1(ClassScoreOptions options)
+      : F1(options.num_classes, options.average, options.by_name.where) {}
 
  private:
   double score(double right, double wrong, double missed) const override;
@@ -169,6 +185,7 @@ using ::tapegrad::Precision;
 using ::tapegrad::Recall;
 using ::tapegrad::RocAuc;
 using ::tapegrad::TopK;
+using AUROC = RocAuc;
 }  // namespace metrics
 
 }  // namespace tapegrad

@@ -165,6 +165,12 @@ History fit(nn::Module& model, const Set& data, optim::Optimizer& optimizer,
   return fit(model, batches, Optimizers{&optimizer}, std::move(options));
 }
 
+template <std::derived_from<Dataset> Set>
+History fit(nn::Module& model, const Set& data, optim::Optimizer&& optimizer,
+            FitOptions options = {}) {
+  return fit(model, data, optimizer, std::move(options));
+}
+
 /// Overloads with the loss after the optimizer: fit(model, x, y, adam, nn::MSELoss(), {.epochs =
 /// 5}).
 template <std::convertible_to<LossFn> Loss>

@@ -35,4 +35,11 @@ class R2 final : public Metric {
   double value() const override;
 };
 
+namespace metrics {
+using ::tapegrad::MeanAbsoluteError;
+using ::tapegrad::MeanSquaredError;
+using ::tapegrad::R2;
+using R2Score = R2;
+}  // namespace metrics
+
 }  // namespace tapegrad

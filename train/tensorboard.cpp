@@ -153,7 +153,14 @@ TensorBoard::TensorBoard(const std::string& folder, int64_t first_step, Where wh
     impl_->write(first_step, Protobuf().message(7, Protobuf().integer(1, /*START=*/1)));
 }
 
+TensorBoard::TensorBoard(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TensorBoard::~TensorBoard() = default;
+
+TensorBoard::operator Callback() & { return log_to(*this); }
+TensorBoard::operator Callback() && {
+  const std::shared_ptr<TensorBoard> board(new TensorBoard(std::move(impl_)));
+  return {.after_epoch = [board, log = log_to(*board).after_epoch](Training& run) { log(run); }};
+}
 
 const std::string& TensorBoard::path() const { return impl_->path; }
 

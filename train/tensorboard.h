@@ -32,6 +32,10 @@ class TensorBoard {
   ~TensorBoard();
   TensorBoard(const TensorBoard&) = delete;
   TensorBoard& operator=(const TensorBoard&) = delete;
+  /// Converts for the option .callbacks of fit(), as Keras's callback: log_to(). A board that is
+  /// not a temporary must outlive fit().
+  operator Callback() &;
+  operator Callback() &&;
 
   /// Each call throws IoError if the file cannot be written.
   void scalar(const std::string& tag, double value, int64_t step);
@@ -57,6 +61,8 @@ class TensorBoard {
 
  private:
   struct Impl;
+  explicit TensorBoard(std::unique_ptr<Impl> impl);
+
   std::unique_ptr<Impl> impl_;
 };
 

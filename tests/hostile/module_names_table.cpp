@@ -159,6 +159,9 @@ void add_data_rows(Table& table) {
     KFold({.n_splits = folds, .shuffle = shuffle}).split(examples);
     KFold(folds, {.shuffle = shuffle}).split(examples);
   });
+  table.add("train_test_split", [](const Variable& x, double test_size, bool shuffle) {
+    train_test_split(x, x, {.test_size = test_size, .shuffle = shuffle});
+  });
 }
 
 }  // namespace
@@ -167,7 +170,7 @@ void add_module_name_rows(Table& table) {
   table.add(
       "Module::weight Module::bias AnyModule::weight AnyModule::bias NamedList::contains "
       "NamedList::find NamedList::keys NamedList::values Sequential::replace Sequential::insert "
-      "ListOf::extend",
+      "ListOf::extend ModuleDict::at",
       [](const std::string& name, int64_t place) {
         nn::Sequential net(nn::Linear(2, 3), nn::ReLU());
         attempt([&] { net[name].weight(), net[name].bias(); });
@@ -175,6 +178,7 @@ void add_module_name_rows(Table& table) {
         const nn::NamedVariables named = net.named_parameters();
         named.contains(name), named.find(name), named.keys(), named.values();
         attempt([&] { named[name]; });
+        attempt([&] { nn::ModuleDict({{"0", nn::ReLU()}}).at(name); });
         nn::ModuleList list;
         list.extend({nn::Linear(2, 3)});
         attempt([&] { (*list.begin()).weight(), (*list.begin()).bias(); });
