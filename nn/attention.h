@@ -152,6 +152,16 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
       : TransformerEncoderLayer(d_model, nhead, dim_feedforward,
                                 (options.dropout = dropout, std::move(options))) {}
 
+  /// Takes PyTorch's first arguments by position: TransformerEncoderLayer(64, 4, 256, 0.1, "gelu").
+  TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout,
+                          Choice<FeedforwardActivation> activation, Where where = Where::current())
+      : TransformerEncoderLayer(TransformerEncoderLayerOptions{.by_name = {where},
+                                                               .d_model = d_model,
+                                                               .nhead = nhead,
+                                                               .dim_feedforward = dim_feedforward,
+                                                               .dropout = dropout,
+                                                               .activation = activation}) {}
+
   void members(Members& m) override {
     m("self_attn", self_attn)("linear1", linear1)("linear2", linear2);
     m("norm1", norm1)("norm2", norm2);

@@ -300,7 +300,7 @@ Variable as_tensor(std::initializer_list<T> values, TensorOptions options = {}) 
   return tensor(std::vector<T>(values), options);
 }
 template <typename V = void>
-void from_numpy(const auto&...) {
+auto from_numpy(const auto&...) {
   static_assert(detail::kNever<V>, "type from_blob(pointer, shape) or tensor(values, shape)");
 }
 

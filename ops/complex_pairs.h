@@ -24,7 +24,7 @@ concept Reals = std::is_arithmetic_v<B> ||
 /// A function that complex numbers do not have.
 #define TAPEGRAD_OF_REALS(name)                                         \
   template <std::same_as<ComplexPairs> Z, typename... More>             \
-  void name(const Z&, const More&...) {                                 \
+  auto name(const Z&, const More&...) {                                 \
     static_assert(detail::kNever<Z>, #name                              \
                   " of complex numbers: type z.abs(), or "              \
                   "z.view_as_real() for the real and imaginary parts"); \

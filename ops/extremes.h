@@ -116,11 +116,11 @@ Variable min(const Variable& x, Where where = Where::current());
 Variable max(const Variable& a, const Variable& b, Where where = Where::current());
 Variable min(const Variable& a, const Variable& b, Where where = Where::current());
 template <std::floating_point T>
-void max(const Variable&, T) {
+auto max(const Variable&, T) {
   static_assert(detail::kNever<T>, "type maximum(x, 0.0): the number of max(x, 0) is a dimension");
 }
 template <std::floating_point T>
-void min(const Variable&, T) {
+auto min(const Variable&, T) {
   static_assert(detail::kNever<T>, "type minimum(x, 0.0): the number of min(x, 0) is a dimension");
 }
 /// Returns the index (int64) of the first extreme, along dim or in the flattened tensor.

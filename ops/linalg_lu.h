@@ -28,13 +28,13 @@ Variable lu_solve(const Variable& lu, const Variable& pivots, const Variable& b,
                   Where where = Where::current());
 // Rejects linalg::eig() and eigvals(): eigenvalues of a matrix that is not symmetric are complex.
 template <typename V = void>
-void eig(const auto&...) {
+auto eig(const auto&...) {
   static_assert(detail::kNever<V>,
                 "linalg::eig: tensors are real; type linalg::eigh(x) for a "
                 "symmetric matrix");
 }
 template <typename V = void>
-void eigvals(const auto&...) {
+auto eigvals(const auto&...) {
   static_assert(detail::kNever<V>,
                 "linalg::eigvals: tensors are real; type linalg::eigvalsh(x) "
                 "for a symmetric matrix");

@@ -82,8 +82,8 @@ Variable largest_places(const Variable& x, const Sizes<n>& in, const Sizes<n>& o
     offsets = flatten(unsqueeze(offsets * in[i], 1) + arange(kernel[i], whole));
   }
   const Variable places = unsqueeze(starts, 3) + offsets;  // [batch, channels, windows, elements]
-  const Variable values = reshape(gather(flatten(x.detach(), 2), 2, flatten(places, 2)),
-                                  places.shape());
+  const Variable values =
+      reshape(gather(flatten(x.detach(), 2), 2, flatten(places, 2)), places.shape());
   return squeeze(gather(places, 3, argmax(values, 3, true)), 3);
 }
 
@@ -91,9 +91,8 @@ template <size_t n, typename Size>
 ValuesIndices pool(std::string_view op, const Variable& x,
                    const FractionalMaxPoolOptions<Size>& options, Where where) {
   if (is_unbatched(x, int(n))) [[unlikely]]
-    return as_batch(x, where, [&](const Variable& batch) {
-      return pool<n>(op, batch, options, where);
-    });
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return pool<n>(op, batch, options, where); });
   const CallLine line(where);
   require_float(op, x.value());
   if (x.rank() != int(n) + 2)

@@ -40,6 +40,12 @@ double area(const Variable& scores, const Variable& belongs) {
 
 }  // namespace
 
+Accuracy::Accuracy(const AccuracyOptions& options) {
+  if (!options.task.empty() && options.task != "multiclass" && options.task != "binary")
+    fail_at<ArgumentError>(options.by_name.where, "Accuracy: .task is \"", options.task,
+                           "\", not multiclass or binary");
+}
+
 void Accuracy::add(const Variable& output, const Variable& target) {
   accumulate("right", count_correct(output, target));
   accumulate("count", count_of(output));

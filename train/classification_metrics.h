@@ -16,9 +16,18 @@
 
 namespace tapegrad {
 
+/// torchmetrics' arguments: Accuracy({.task = "multiclass", .num_classes = 3}).
+struct AccuracyOptions {
+  ByName by_name = {};
+  std::string task = "";    // "multiclass" or "binary"; empty: either
+  int64_t num_classes = 0;  // not needed
+};
 /// Share of correct predictions.
 class Accuracy final : public Metric {
  public:
+  Accuracy() = default;
+  /// Throws ArgumentError for another task.
+  explicit Accuracy(const AccuracyOptions& options);
   std::string name() const override { return "accuracy"; }
   void add(const Variable& output, const Variable& target) override;
   double value() const override;
@@ -139,6 +148,14 @@ class F1 final : public ClassScore {
 
 /// torchmetrics' class. The average depends on the task.
 struct F1Score {
+  struct Options {
+    ByName by_name = {};
+    const char* task = "";
+    int64_t num_classes = 0;
+    const char* average = "";
+  };
+  template <typename X = int>
+  F1Score(Options) : F1Score(X()) {}
   template <typename... Xs>
   F1Score(const Xs&...) noexcept(refuse<Xs...>()) {}
 

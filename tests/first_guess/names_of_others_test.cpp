@@ -53,10 +53,11 @@ TEST(FirstGuessNames, LayersWithPositionsAndNames) {
   GUESS("[1, 3, 4, 5]", fractional_max_pool2d(image, {2, 3}, {.output_size = {4, 5}}).shape());
   const nn::TransformerEncoderLayer layer({.d_model = 8, .nhead = 2, .batch_first = true});
   const nn::TransformerEncoder encoder(layer, {.num_layers = 2});
+  GUESS("[3, 2, 8]", nn::TransformerEncoderLayer(8, 2, 32, 0.1, "gelu")(ones({3, 2, 8})).shape());
   EXPECT_EQ(encoder.layers.size(), 2u);
-  EXPECT_EQ(nn::TransformerDecoder(nn::TransformerDecoderLayer(8, 2), {.num_layers = 3})
-                .layers.size(),
-            3u);
+  EXPECT_EQ(
+      nn::TransformerDecoder(nn::TransformerDecoderLayer(8, 2), {.num_layers = 3}).layers.size(),
+      3u);
   const auto [y, h, c] = nn::LSTM(4, 8, {.batch_first = true, .proj_size = 3})(ones({2, 5, 4}));
   GUESS("[2, 5, 3]", y.shape());
   GUESS("[1, 2, 3]", h.shape());
@@ -81,8 +82,7 @@ TEST(FirstGuessNames, PaddingCountsFromTheEnd) {
   GUESS("[4, 3]", frozen.weight.shape());
   expect_error<IndexError>("padding_idx -5 is not one of 4 rows",
                            [] { nn::Embedding(4, 3, {.padding_idx = -5}); });
-  expect_error<IndexError>("names_of_others_test.cpp",
-                           [&] { embedding(tensor({0}), rows, 4); });
+  expect_error<IndexError>("names_of_others_test.cpp", [&] { embedding(tensor({0}), rows, 4); });
 }
 
 TEST(FirstGuessNames, DataSetsAndSplits) {
@@ -109,8 +109,9 @@ TEST(FirstGuessNames, DataSetsAndSplits) {
     EXPECT_EQ(train.size(), 8u);
     EXPECT_EQ(test.size(), 2u);
   }
-  expect_error<ArgumentError>("WeightedRandomSampler: num_samples is 0, not at least 1",
-                              [] { WeightedRandomSampler(tensor({0.1, 0.9}), 0); });
+  expect_error<ArgumentError>("WeightedRandomSampler: num_samples is 0, not at least 1", [] {
+    WeightedRandomSampler(tensor({0.1, 0.9}), 0);
+  });
 }
 
 TEST(FirstGuessNames, Training) {
@@ -130,6 +131,11 @@ TEST(FirstGuessNames, Training) {
   precision.update(scores, tensor({0, 1, 2, 1}));
   EXPECT_EQ(f1.compute(), 0.75);
   EXPECT_NEAR(precision.compute(), 2.5 / 3, 1e-12);
+  metrics::Accuracy accuracy({.task = "multiclass", .num_classes = 3});
+  accuracy.update(scores, tensor({0, 1, 2, 1}));
+  EXPECT_EQ(accuracy.compute(), 0.75);
+  expect_error<ArgumentError>("Accuracy: .task is \"multilabel\", not multiclass or binary",
+                              [] { Accuracy({.task = "multilabel"}); });
   metrics::MeanSquaredError mse;
   metrics::R2Score r2;
   metrics::AUROC auroc;
@@ -169,7 +175,8 @@ TEST(FirstGuessNames, SparseInitialisation) {
   GUESS("[3, 3, 3, 3, 3, 3]", sum(w == 0, 0));  // ceil(0.25 * 10) zeros in each column
   EXPECT_LT(w.abs().max().item(), 0.1);
   expect_error<ArgumentError>("sparsity", [] { nn::init::sparse_(empty({2, 2}), 1.5); });
-  expect_error<ShapeError>("sparse_: a matrix, not [3]", [] { nn::init::sparse_(empty({3}), 0.5); });
+  expect_error<ShapeError>("sparse_: a matrix, not [3]",
+                           [] { nn::init::sparse_(empty({3}), 0.5); });
 }
 
 TEST(FirstGuessNames, DistributionsRefuseNaN) {
@@ -181,8 +188,9 @@ TEST(FirstGuessNames, DistributionsRefuseNaN) {
   expect_error<ArgumentError>("VonMises: loc == loc", [] { distributions::VonMises(NAN, 1.0); });
   expect_error<ArgumentError>("StudentT: loc == loc",
                               [] { distributions::StudentT(2.0, NAN, 1.0); });
-  expect_error<ArgumentError>("names_of_others_test.cpp",
-                              [] { distributions::Normal(tensor({0.0, NAN}), ones({2})); });
+  expect_error<ArgumentError>("names_of_others_test.cpp", [] {
+    distributions::Normal(tensor({0.0, NAN}), ones({2}));
+  });
 }
 
 }  // namespace

@@ -41,9 +41,9 @@ void use(Metric&& metric, const Variable& output, const Variable& target) {
 
 void add_metric_rows(Table& table) {
   table.add(
-      "Accuracy::add Accuracy::name Accuracy::value Metric::Metric Metric::add Metric::name "
-      "Metric::value Metric::reset Metric::state_dict",
-      [](const Variable& x, const Labels& y) { use(Accuracy(), x, y); });
+      "Accuracy::Accuracy Accuracy::add Accuracy::name Accuracy::value Metric::Metric Metric::add "
+      "Metric::name Metric::value Metric::reset Metric::state_dict",
+      [](const Variable& x, const Labels& y) { use(Accuracy({.task = "multiclass"}), x, y); });
   table.add("Metric::load_state_dict RunningMean::load_state_dict RunningMean::state_dict",
             [](const TensorMap& state) {
               RunningMean mean;

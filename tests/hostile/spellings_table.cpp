@@ -50,6 +50,16 @@ void add_member_rows(Table& table) {
             [&] { x.logsumexp(along, {.keepdim = keepdim}), x.logsumexp({.dim = along}); });
     std::ostringstream() << max(x, along, {.keepdim = keepdim});
   });
+  table.add(
+      "ReduceOptions::dims ReduceOptions::keeps AlongOptions::along AlongOptions::keeps "
+      "VarOptions::dims VarOptions::keeps",
+      [](const Variable& x, int axis, bool keepdims) {
+        if (!is_small(x)) return;
+        attempt([&] { sum(x, {.axis = axis, .keepdims = keepdims}); },
+                [&] { sum(x, {.dim = 0, .axis = axis}); },
+                [&] { argmax(x, {.axis = axis, .keepdims = keepdims}); },
+                [&] { var(x, {.axis = axis, .keepdims = keepdims}); });
+      });
   table.add("EnableGrad::EnableGrad EnableGrad::Recording enable_grad",
             [](const Variable& x, bool on) {
               const SetGradEnabled guard(on);

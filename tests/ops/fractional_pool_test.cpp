@@ -39,15 +39,14 @@ TEST(FractionalMaxPool, HasTheWindowsOfPyTorch) {
   const auto [y, places] = pool.forward_with_indices(x);
   EXPECT_EQ(y.shape(), (Shape{2, 3, 4, 5}));
   EXPECT_NEAR(sum(y).item(), -13.78333255161945, 1e-12);
-  EXPECT_EQ(
-      places.to_vector<int64_t>(),
-      (std::vector<int64_t>{
-          0,  12, 13, 13, 17, 18, 30, 31, 31, 35, 27, 39, 40, 40, 44, 45, 57, 58, 58, 62,
-          0,  13, 13, 5,  17, 18, 31, 31, 23, 35, 36, 40, 40, 41, 53, 45, 49, 49, 50, 62,
-          0,  12, 4,  4,  17, 9,  21, 13, 13, 26, 27, 39, 31, 31, 44, 45, 57, 49, 49, 62,
-          0,  12, 4,  4,  17, 9,  21, 13, 13, 26, 27, 39, 31, 31, 44, 45, 57, 49, 49, 62,
-          0,  4,  4,  16, 17, 9,  13, 13, 25, 26, 27, 39, 39, 43, 35, 45, 57, 57, 61, 53,
-          0,  12, 12, 4,  8,  18, 30, 30, 22, 26, 36, 48, 48, 40, 44, 45, 57, 57, 49, 53}));
+  EXPECT_EQ(places.to_vector<int64_t>(),
+            (std::vector<int64_t>{
+                0, 12, 13, 13, 17, 18, 30, 31, 31, 35, 27, 39, 40, 40, 44, 45, 57, 58, 58, 62,
+                0, 13, 13, 5,  17, 18, 31, 31, 23, 35, 36, 40, 40, 41, 53, 45, 49, 49, 50, 62,
+                0, 12, 4,  4,  17, 9,  21, 13, 13, 26, 27, 39, 31, 31, 44, 45, 57, 49, 49, 62,
+                0, 12, 4,  4,  17, 9,  21, 13, 13, 26, 27, 39, 31, 31, 44, 45, 57, 49, 49, 62,
+                0, 4,  4,  16, 17, 9,  13, 13, 25, 26, 27, 39, 39, 43, 35, 45, 57, 57, 61, 53,
+                0, 12, 12, 4,  8,  18, 30, 30, 22, 26, 36, 48, 48, 40, 44, 45, 57, 57, 49, 53}));
   sum(y * wave(y.shape(), 9)).backward();
   const Variable numbers = reshape(arange(x.numel(), {.dtype = f64}), shape);
   EXPECT_NEAR(sum(x.grad() * numbers).item(), 210.162192167493, 1e-9);
@@ -103,8 +102,9 @@ TEST(FractionalMaxPool, RefusesSizes) {
   expect_error<ShapeError>("_random_samples is [1, 2], not [1, 2, 2]", [&] {
     fractional_max_pool2d(x, {.kernel_size = 2, .output_size = 3, ._random_samples = ones({1, 2})});
   });
-  expect_error<ShapeError>("fractional_pool_test.cpp",
-                           [] { nn::FractionalMaxPool3d(2, 2)(ones({2, 2})); });
+  expect_error<ShapeError>("fractional_pool_test.cpp", [] {
+    nn::FractionalMaxPool3d(2, 2)(ones({2, 2}));
+  });
   expect_error<ArgumentError>("FractionalMaxPool2d", [] { nn::FractionalMaxPool2d(0, 2); });
 }
 
