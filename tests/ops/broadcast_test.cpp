@@ -138,6 +138,29 @@ TEST(Broadcast, StepsBesideRows) {
     }
 }
 
+/// Rows of few elements, more than a buffer holds, are copied together.
+TEST(Broadcast, ShortRowsOfStridedOperands) {
+  for (int64_t n = 1; n <= 6; ++n)
+    for (int64_t rows : {3, 300, 1000})
+      for (DType dtype : {u8, bf16, f32, f64}) {
+        const Variable a = numbers({5, rows, 1, n}, dtype), b = numbers({5, 1, 7, n}, dtype, 1);
+        const Variable shape = expand(a, {5, rows, 7, n}), x = reshape(a, {5 * rows, n});
+        EXPECT_EQ(values(a + b),
+                  values(shape.contiguous() + expand(b, shape.shape()).contiguous()));
+        const Variable other = numbers({5 * rows, 2}, dtype, 2);
+        const Doubles all = values(cat({x, other, x}, 1)), first = values(x),
+                      second = values(other);
+        const int64_t width = 2 * n + 2;
+        for (int64_t r = 0; r < 5 * rows; ++r)
+          for (int64_t i = 0; i < width; ++i) {
+            const bool is_other = i >= n && i < n + 2;
+            const double wanted =
+                is_other ? second[size_t(r * 2 + i - n)] : first[size_t(r * n + i % (n + 2))];
+            ASSERT_EQ(all[size_t(r * width + i)], wanted) << n << " x " << rows;
+          }
+      }
+}
+
 TEST(Broadcast, GluOfRows) {
   for (int64_t n : {3, 16, 21, 64, 300}) {
     const Variable x = (numbers({9, 2 * n}, f32) - 5).requires_grad_();

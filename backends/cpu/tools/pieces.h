@@ -14,4 +14,19 @@ void gather(std::byte* to, const std::byte* from, int64_t element, const int64_t
 void scatter(const std::byte* from, std::byte* to, int64_t element, const int64_t* sizes,
              const int64_t* strides, int rank, int64_t start, int64_t count);
 
+/// Calls visit(Word{}) for the unsigned integer of that many bytes.
+template <typename Visit>
+void with_word(int64_t element, Visit visit) {
+  switch (element) {
+    case 1:
+      return visit(uint8_t{});
+    case 2:
+      return visit(uint16_t{});
+    case 4:
+      return visit(uint32_t{});
+    default:
+      return visit(uint64_t{});
+  }
+}
+
 }  // namespace tapegrad::backends::cpu
