@@ -42,6 +42,41 @@ TEST(ShortRows, ProductsAndMeans) {
     }
 }
 
+/// The sums of few columns of many strips, which are added in the lanes of vectors, have the bits
+/// of sums in double in the order of the rows, 256 rows at a time.
+TEST(ShortRows, FewColumnsOfSeveralStrips) {
+  for (int64_t n = 1; n <= 9; ++n)
+    for (int64_t strips : {1, 3, 4, 16, 21})
+      for (int64_t rows : {2, 37, 300}) {
+        const Variable x = numbers({strips, rows, n}, f32);
+        const Variable one = full({strips, 1, n}, 1, {.dtype = f32}).requires_grad_();
+        (one * x).backward(numbers({strips, rows, n}, f32));
+        const Doubles all = values(x), sums = values(sum(x, {1})), products = values(one.grad()),
+                      norms = values(norm(x, 2.0, {1}));
+        for (int64_t s = 0; s < strips; ++s)
+          for (int64_t j = 0; j < n; ++j) {
+            double total = 0, squares = 0;
+            for (int64_t first = 0; first < rows; first += 256) {
+              double part = 0, part_of_squares = 0;
+              for (int64_t i = first; i < std::min(rows, first + 256); ++i) {
+                const double value = all[size_t((s * rows + i) * n + j)];
+                part += value;
+                part_of_squares += double(float(value) * float(value));
+              }
+              total += part, squares += part_of_squares;
+            }
+            const size_t at = size_t(s * n + j);
+            if (strips >= 4 && n > 1 && n < 8) {
+              ASSERT_EQ(sums[at], double(float(total))) << strips << " x " << rows << " x " << n;
+              ASSERT_EQ(products[at], double(float(squares))) << strips << " x " << rows;
+            }
+            ASSERT_NEAR(sums[at], total, 1e-6 * double(rows));
+            ASSERT_NEAR(products[at], squares, 2e-7 * squares);
+            ASSERT_NEAR(norms[at], std::sqrt(squares), 2e-6 * norms[at]);
+          }
+      }
+}
+
 /// Rows with an infinity, both infinities, a NaN, only -infinity.
 TEST(ShortRows, InfinitiesAndNan) {
   for (int64_t n : {2, 3, 4, 5, 9, 16, 17, 31, 32, 40})

@@ -10,6 +10,7 @@
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/reduce_block.h"
 #include "backends/cpu/tools/reduce_plan.h"
+#include "backends/cpu/tools/reduce_strips.h"
 #include "backends/cpu/tools/share.h"
 #include "core/base/tensor.h"
 
@@ -17,7 +18,6 @@ namespace tapegrad::backends::cpu {
 
 inline constexpr int64_t kRowsAtOnce = 256;             // rows reduced before Parts join Totals
 inline constexpr int64_t kStripe = 64;                  // columns between two prefetches
-inline constexpr int64_t kFewColumns = 8;               // fewer are not added in vectors
 inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements per task, approximately
 inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements that justify a second thread
 
@@ -245,7 +245,8 @@ class ColumnReduction {
   }
 
   void run() {
-    const int64_t together = pieces_ == 1 && blocks_ == 1 ? outputs_together(rows_ * width_) : 1;
+    int64_t together = pieces_ == 1 && blocks_ == 1 ? outputs_together(rows_ * width_) : 1;
+    if (in_lanes()) together = (together + kStripsTogether - 1) / kStripsTogether * kStripsTogether;
     const auto run_one = [&](int64_t task) __attribute__((noinline)) { run_task(task, together); };
     share_tasks((strips_ * pieces_ + together - 1) / together, strips_ * rows_ * width_ > kParallel,
                 run_one);
@@ -265,8 +266,30 @@ class ColumnReduction {
     }
     const int64_t end = std::min(strips_, (task + 1) * together);
     Nest::Walk walk(outer_, task * together);
+    if constexpr (CombinesDoubles<R>)
+      if (in_lanes()) return reduce_in_lanes(walk, end - task * together);
     for (int64_t i = task * together; i < end; ++i, walk.next())
       reduce_strip(walk.at(), 0, 0, rows_, nullptr);
+  }
+
+  /// Returns whether several strips are reduced at once.
+  bool in_lanes() const {
+    return CombinesDoubles<R> && is_dense_ && pieces_ == 1 && strips_ >= kFewestStrips;
+  }
+  /// Reduces `count` strips from the place of the walk on.
+  void reduce_in_lanes(Nest::Walk& walk, int64_t count) const {
+    const int64_t n = columns_.size;
+    for (int64_t done = 0; done < count; done += kStripsTogether) {
+      const int64_t strips = std::min(kStripsTogether, count - done);
+      int64_t starts[kStripsTogether], outputs[kStripsTogether];
+      for (int64_t s = 0; s < strips; ++s, walk.next())
+        starts[s] = walk.at().in, outputs[s] = walk.at().out;
+      Total totals[kStripsTogether * kFewColumns];
+      reduce_strips(r_, x_, starts, strips, rows_, n, kRowsAtOnce, totals);
+      if (plan_.repeats != 1)
+        for (int64_t i = 0; i < strips * n; ++i) totals[i] = r_.repeat(totals[i], plan_.repeats);
+      for (int64_t s = 0; s < strips; ++s) write_(outputs[s], columns_.out_step, totals + s * n, n);
+    }
   }
 
   /// Reduces the rows [begin, end) of the strip that begins with column `first`. Stores the totals

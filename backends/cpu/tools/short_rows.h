@@ -32,6 +32,35 @@ void load_columns_of(const float* x, int64_t pitch, int64_t width, Batch<float>*
   unrolled<kWidth>([&](auto c) { columns[c()] = Batch<float>(lines[c()]); });
 }
 
+/// Returns the lanes of column c of rows of n floats: those in the vectors before `line` from
+/// `column`, those in this vector from `values`.
+template <int n, int c, int line, int... I>
+FloatVector with_line(FloatVector column, FloatVector values, std::integer_sequence<int, I...>) {
+  constexpr int kCount = int(sizeof...(I));
+  const auto from = [](int lane) consteval {
+    const int at = lane * n + c;
+    if (at / kCount == line) return kCount + at % kCount;
+    return line == 1 && at < kCount ? at : lane;
+  };
+  return __builtin_shufflevector(column, values, from(I)...);
+}
+/// Loads the columns of kTileOfRows contiguous rows of n floats.
+template <int n>
+void load_dense_columns(const float* x, Batch<float>* columns) {
+  FloatVector lines[n];
+  unrolled<n>(
+      [&](auto i) { lines[i()] = Batch<float>::load_unaligned(x + i() * kLanes<float>).data; });
+  unrolled<n>([&](auto c) {
+    FloatVector column = lines[0];
+    unrolled<n>([&](auto line) {
+      if constexpr (line() > 0)
+        column = with_line<n, int(c()), int(line())>(
+            column, lines[line()], std::make_integer_sequence<int, int(kLanes<float>)>());
+    });
+    columns[c()] = Batch<float>(column);
+  });
+}
+
 /// Stores columns [0, width) of kTileOfRows rows, width <= kWidth.
 template <int kWidth>
 void store_columns_of(const Batch<float>* columns, int64_t pitch, int64_t width, float* y) {
@@ -65,10 +94,23 @@ void for_each_width(int64_t n, const Run& run) {
 /// Loads `rows` <= kTileOfRows rows of n < kShortRow floats. Lanes of other rows are 0. `columns`
 /// has kShortRow elements, of which those from n on become arbitrary.
 inline void load_columns(const float* x, int64_t rows, int64_t n, Batch<float>* columns) {
-  if (rows == kTileOfRows)
+  if (rows == kTileOfRows) {
+    switch (n) {
+      case 1:
+        return detail::load_dense_columns<1>(x, columns);
+      case 2:
+        return detail::load_dense_columns<2>(x, columns);
+      case 3:
+        return detail::load_dense_columns<3>(x, columns);
+      case 4:
+        return detail::load_dense_columns<4>(x, columns);
+      case 5:
+        return detail::load_dense_columns<5>(x, columns);
+    }
     return detail::for_each_width(n, [&](int64_t first, int64_t width, auto most) {
       detail::load_columns_of<most()>(x + first, n, width, columns + first);
     });
+  }
   for (int64_t c = 0; c < n; ++c) {
     alignas(64) float lanes[kTileOfRows] = {};
     for (int64_t r = 0; r < rows; ++r) lanes[r] = x[r * n + c];
