@@ -143,7 +143,10 @@ struct Gather {
     from = x.shape();
     check_fits(kName, index, from, dim, "x");
     const Tensor vector = repeated_vector(index, dim);
-    const Tensor which = as_index(kName, vector ? vector : index);
+    const bool has_rows = kernels::index_copy.has(x.device().type, x.dtype());
+    const Tensor which = as_index(kName, vector     ? vector
+                                         : has_rows ? unrepeated(index, dim)
+                                                    : index);
     check_index(kName, which, from[dim]);
     Tensor y = x.empty_like(index.shape());
     if (y.numel() == 0) return y;
@@ -165,17 +168,15 @@ void add_scattered(std::string_view op, const Tensor& source, const Tensor& inde
                    const Tensor& y) {
   const bool has_rows = kernels::index_accumulate.has(y.device().type, y.dtype());
   const Tensor vector = has_rows ? repeated_vector(index, dim) : Tensor();
-  const Tensor which = as_index(op, vector ? vector : index);
+  const Tensor which = as_index(op, has_rows ? unrepeated(index, dim) : index);
   check_index(op, which, y.shape()[dim]);
   Tensor target = corner(y, index.shape(), dim);
   const Tensor part = corner(source, index.shape(), -1).to(y.dtype()).contiguous();
   if (part.numel() == 0) return;
-  if (!vector)
-    kernels::scatter_add(part, which, dim, target);
-  else if (target.is_contiguous())
+  if (vector && target.is_contiguous())
     kernels::index_accumulate(part, detail::as_vector(which), dim, target);
   else
-    kernels::scatter_add(part, as_index(op, index), dim, target);
+    kernels::scatter_add(part, which, dim, target);
 }
 
 /// Op that computes y = x with source added at the index; an empty x means zeros.

@@ -265,16 +265,20 @@ void gather(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   const W* from = x.data<W>();
   W* to = y.data<W>();
   if (dim < x.rank() - 1 || x.strides()[dim] != 1)
-    return for_each_meant(x, index, dim, [=](int64_t p, int64_t q) { to[p] = from[q]; });
+    return for_each_meant<Repeats::kYes>(x, index, dim,
+                                         [=](int64_t p, int64_t q) { to[p] = from[q]; });
   // Along a contiguous line, vectors of indices address the elements.
   const int64_t* which = index.data<int64_t>();
   const int64_t length = index.shape()[dim];
   const std::vector<int64_t> lines = offsets_of(x.layout(), 0, dim);
-  share_tasks(int64_t(lines.size()), index.numel() > kParallelAbove, [&](int64_t i) {
+  std::vector<int64_t> places;  // in an index that repeats values
+  if (index.numel() != y.numel()) places = offsets_in_index(index, x, 0, dim);
+  share_tasks(int64_t(lines.size()), y.numel() > kParallelAbove, [&](int64_t i) {
     const W* line = from + lines[size_t(i)];
-    const int64_t begin = i * length;
+    const int64_t* at = which + (places.empty() ? i * length : places[size_t(i)]);
+    W* into = to + i * length;
 #pragma omp simd
-    for (int64_t j = begin; j < begin + length; ++j) to[j] = line[which[j]];
+    for (int64_t j = 0; j < length; ++j) into[j] = line[at[j]];
   });
 }
 
@@ -282,7 +286,8 @@ template <typename T>
 void scatter_add(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
   const T* from = source.data<T>();
   T* to = y.data<T>();
-  for_each_meant(y, index, dim, [=](int64_t p, int64_t q) { to[q] = T(to[q] + from[p]); });
+  for_each_meant<Repeats::kYes>(y, index, dim,
+                                [=](int64_t p, int64_t q) { to[q] = T(to[q] + from[p]); });
 }
 
 template <typename T>

@@ -64,6 +64,13 @@ Tensor repeated_vector(const Tensor& index, int dim) {
   return repeats ? index.with_layout(layout) : Tensor();
 }
 
+Tensor unrepeated(const Tensor& index, int dim) {
+  StridedLayout layout = index.layout();
+  for (int i = 0; i < index.rank(); ++i)
+    if (i != dim && layout.strides[i] == 0 && layout.shape[i] > 1) layout.shape[i] = 1;
+  return index.with_layout(layout);
+}
+
 Tensor as_vector(const Tensor& x) { return x.with_layout({{x.numel()}, {1}, x.layout().offset}); }
 
 Tensor corner(const Tensor& x, const Shape& index, int dim) {

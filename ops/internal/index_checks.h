@@ -26,6 +26,11 @@ void check_fits(std::string_view op, const Tensor& index, const Shape& shape, in
 /// the other dimensions; else an empty tensor.
 Tensor repeated_vector(const Tensor& index, int dim);
 
+/// Returns the index with size 1 in the dimensions other than dim along which it repeats its
+/// values, as after expand(). The kernels gather and scatter_add of devices with index_copy take
+/// it.
+Tensor unrepeated(const Tensor& index, int dim);
+
 /// Returns the elements as a contiguous tensor of one dimension.
 Tensor as_vector(const Tensor& x);
 

@@ -88,6 +88,35 @@ TEST(Index, RepeatedVectorEqualsWholeIndex) {
             values(scatter_reduce(x, 0, clone(narrow_index), seven.to(f64), Reduce::kAmax)));
 }
 
+/// An index that repeats its values along some dimensions gives what the same numbers in memory of
+/// their own give, for whole x and for a part of it, by one thread and by several.
+TEST(Index, RepeatedDimensionsEqualWholeIndex) {
+  struct Row {
+    Shape x, index, whole;
+    int dim;
+  };
+  const Row rows[] = {
+      {{3, 7, 5}, {3, 6, 1}, {3, 6, 5}, 1},        {{3, 7, 5}, {3, 6, 1}, {3, 6, 4}, 1},
+      {{3, 4, 9}, {3, 1, 6}, {3, 4, 6}, 2},        {{4, 4, 9}, {3, 1, 6}, {3, 2, 6}, 2},
+      {{6, 3, 5}, {4, 3, 1}, {4, 3, 5}, 0},        {{2, 3, 4, 5}, {2, 1, 6, 1}, {2, 3, 6, 5}, 2},
+      {{3, 2, 4}, {1, 2, 4}, {3, 2, 4}, 1},        {{8, 50, 300}, {8, 40, 1}, {8, 40, 300}, 1},
+      {{8, 20, 90}, {8, 1, 500}, {8, 20, 500}, 2},
+  };
+  for (const auto& [shape, part, whole, dim] : rows)
+    for (const DType dtype : {f32, f64, bf16}) {
+      const Variable x = remainder(counted(shape), 13).to(dtype);
+      const Variable source = remainder(counted(whole), 11).to(dtype);
+      const Variable numbers = remainder(counted(part) * 7, shape[dim]).to(i64);
+      const Variable repeated = expand(numbers, whole), copied = clone(repeated);
+      EXPECT_EQ(values(gather(x, dim, repeated)), values(gather(x, dim, copied)));
+      const Variable turned =
+          transpose(clone(transpose(x, 0, shape.rank() - 1)), 0, shape.rank() - 1);
+      EXPECT_EQ(values(gather(turned, dim, repeated)), values(gather(x, dim, copied)));
+      EXPECT_EQ(values(scatter_add(x, dim, repeated, source)),
+                values(scatter_add(x, dim, copied, source)));
+    }
+}
+
 TEST(IndexSelect, CopiesRowsOfEveryWidth) {
   for (const DType dtype : {f32, f64, u8})
     for (int64_t width = 1; width <= 9; ++width)

@@ -56,31 +56,77 @@ struct SourcesByRow {
   std::vector<int64_t> ends_;
 };
 
+/// Returns the offsets in a contiguous index of the dimensions [begin, end) of x. The index may
+/// have size 1 where x has another size.
+inline std::vector<int64_t> offsets_in_index(const Tensor& index, const Tensor& x, int begin,
+                                             int end) {
+  StridedLayout layout{x.shape(), index.strides(), 0};
+  for (int i = begin; i < end; ++i)
+    if (index.shape()[i] == 1) layout.strides[i] = 0;
+  return offsets_of(layout, begin, end);
+}
+
+/// Whether an index may have size 1 in dimensions other than dim in which x has another size: it
+/// then repeats its values along them.
+enum class Repeats { kNo, kYes };
+
 /// Calls visit(p, q) for every element of a contiguous index: p is the position in the index, q the
 /// offset of the element of x that it refers to. One thread visits, in order, the elements that
 /// differ only along dim.
-template <typename Visit>
+template <Repeats repeats = Repeats::kNo, typename Visit>
 void for_each_meant(const Tensor& x, const Tensor& index, int dim, Visit visit) {
   const int64_t* which = index.data<int64_t>();
   const int64_t length = index.shape()[dim], step = x.strides()[dim];
   const std::vector<int64_t> outer = offsets_of(x.layout(), 0, dim);
   const std::vector<int64_t> inner = offsets_of(x.layout(), dim + 1, x.rank());
-  if (inner.size() == 1) {  // along the last dimension
-    share_tasks(int64_t(outer.size()), index.numel() > kParallelAbove, [&](int64_t o) {
+  const int64_t width = int64_t(inner.size()), count = int64_t(outer.size()) * length * width;
+  constexpr bool kRepeats = repeats == Repeats::kYes;
+  const bool is_parallel = count > kParallelAbove, is_whole = !kRepeats || index.numel() == count;
+  std::vector<int64_t> lines, columns;  // of an index that repeats values
+  if (!is_whole) {
+    lines = offsets_in_index(index, x, 0, dim);
+    columns = offsets_in_index(index, x, dim + 1, x.rank());
+  }
+  const auto line_of = [&](int64_t o) {
+    return which + (is_whole ? o * length * width : lines[size_t(o)]);
+  };
+  if (width == 1) {  // along the last dimension
+    share_tasks(int64_t(outer.size()), is_parallel, [&](int64_t o) {
+      const int64_t* const line = line_of(o);
       for (int64_t j = 0, p = o * length; j < length; ++j, ++p)
-        visit(p, outer[size_t(o)] + which[p] * step);
+        visit(p, outer[size_t(o)] + line[j] * step);
     });
     return;
   }
-  const int64_t width = int64_t(inner.size()), blocks = (width + kColumns - 1) / kColumns;
+  [[maybe_unused]] bool has_rows = false;  // rows of x are dense and share a value of the index
+  if constexpr (kRepeats) {
+    int64_t dense = 0;
+    while (dense < width && inner[size_t(dense)] == dense) ++dense;
+    has_rows = dense == width && std::ranges::count(columns, 0) == width;
+  }
+  const int64_t pitch = index.strides()[dim];
+  const int64_t blocks = (width + kColumns - 1) / kColumns;
   const int64_t tasks = int64_t(outer.size()) * blocks;
-  share_tasks(tasks, index.numel() > kParallelAbove, [&](int64_t task) {
+  share_tasks(tasks, is_parallel, [&](int64_t task) {
     const int64_t o = task / blocks, begin = task % blocks * kColumns;
     const int64_t end = std::min(width, begin + kColumns);
     for (int64_t j = 0; j < length; ++j) {
-      const int64_t line = (o * length + j) * width;
+      const int64_t p = (o * length + j) * width;
+      const int64_t* const line = line_of(o) + j * pitch;
+      if constexpr (kRepeats) {
+        if (has_rows) {
+          const int64_t q = outer[size_t(o)] + *line * step;
+          for (int64_t i = begin; i < end; ++i) visit(p + i, q + i);
+          continue;
+        }
+        if (!is_whole) {
+          for (int64_t i = begin; i < end; ++i)
+            visit(p + i, outer[size_t(o)] + line[columns[size_t(i)]] * step + inner[size_t(i)]);
+          continue;
+        }
+      }
       for (int64_t i = begin; i < end; ++i)
-        visit(line + i, outer[size_t(o)] + which[line + i] * step + inner[size_t(i)]);
+        visit(p + i, outer[size_t(o)] + line[i] * step + inner[size_t(i)]);
     }
   });
 }
