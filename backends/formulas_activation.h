@@ -19,6 +19,14 @@ struct SigmoidBackward {
   }
 };
 
+/// Gradient of log(sigmoid(x)).
+struct LogSigmoidBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return dy * Functions<V>::sigmoid(Functions<V>::negative(x));
+  }
+};
+
 struct Relu {
   template <typename V>
   TG_HD V operator()(V x) const {  // NaN stays NaN, -0 becomes 0

@@ -29,6 +29,14 @@ struct LogAddExp {
   }
 };
 
+/// Gradient of logaddexp(a, b) in a.
+struct LogAddExpBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V a, V b) const {
+    return dy / (Functions<V>::exp(b - a) + V(1));
+  }
+};
+
 struct LogAddExp2 {
   template <typename V>
   TG_HD V operator()(V a, V b) const {
@@ -72,6 +80,14 @@ struct Hypot {
   template <typename V>
   TG_HD V operator()(V a, V b) const {
     return SpecialFunctions<V>::hypot(a, b);
+  }
+};
+
+/// Gradient of y = hypot(a, b) in a.
+struct HypotBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V a, V y) const {
+    return dy * (a / select(y == V(0), V(1), y));
   }
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <limits>
+#include <numbers>
 
 #include "backends/formulas.h"
 
@@ -60,6 +61,59 @@ struct Erfc {
   template <typename V>
   TG_HD V operator()(V x) const {
     return SpecialFunctions<V>::erfc(x);
+  }
+};
+
+/// Derivatives of the functions above. 1 - x^2 and x^2 - 1 are products, which are accurate near 1.
+struct AsinSlope {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return V(1) / Functions<V>::sqrt((V(1) - x) * (x + V(1)));
+  }
+};
+struct AcosSlope {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return -AsinSlope{}(x);
+  }
+};
+struct AtanSlope {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return V(1) / (x * x + V(1));
+  }
+};
+struct AsinhSlope {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return V(1) / SpecialFunctions<V>::hypot(x, V(1));
+  }
+};
+struct AcoshSlope {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return V(1) / Functions<V>::sqrt(x - V(1)) * (V(1) / Functions<V>::sqrt(x + V(1)));
+  }
+};
+struct AtanhSlope {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return V(1) / ((V(1) - x) * (x + V(1)));
+  }
+};
+struct ErfcSlope {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::exp(-(x * x)) * V(-2 * std::numbers::inv_sqrtpi);
+  }
+};
+
+/// Gradient of a function with the derivative Slope.
+template <typename Slope>
+struct SlopeBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return dy * Slope{}(x);
   }
 };
 

@@ -148,6 +148,12 @@ struct SquareBackward {
     return dy * (x * V(2));
   }
 };
+struct CubeBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return dy * (x * x * V(3));
+  }
+};
 struct Expm1Backward {
   template <typename V>
   TG_HD V operator()(V dy, V y) const {

@@ -11,6 +11,7 @@
 #include "ops/catalog.h"
 #include "ops/epilogue.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/pointwise_kernels.h"
 #include "ops/unary.h"
 
 namespace tapegrad {
@@ -18,6 +19,7 @@ namespace tapegrad {
 namespace kernels {
 constinit Unary sigmoid{"sigmoid"}, relu{"relu"}, gelu_erf{"gelu"}, gelu_tanh{"gelu"}, silu{"silu"},
     mish{"mish"}, hardsigmoid{"hardsigmoid"}, hardswish{"hardswish"}, log_sigmoid{"log_sigmoid"};
+constinit Binary log_sigmoid_backward{"log_sigmoid_backward"};
 constinit ActivationGradient sigmoid_backward{"sigmoid_backward"}, relu_backward{"relu_backward"};
 constinit ActivationGradient gelu_erf_backward{"gelu_backward"},
     gelu_tanh_backward{"gelu_backward"}, silu_backward{"silu_backward"},
@@ -211,6 +213,9 @@ struct LogSigmoid : UnaryOp<kernels::log_sigmoid> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy * sigmoid(-x()); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::log_sigmoid_backward, dy, x);
+  }
 };
 
 struct Hardsigmoid : UnaryOp<kernels::hardsigmoid> {

@@ -16,6 +16,8 @@ constinit Binary remainder{"remainder"}, floor_divide{"floor_divide"};
 constinit Binary bitwise_and{"bitwise_and"}, bitwise_or{"bitwise_or"}, bitwise_xor{"bitwise_xor"},
     bitwise_left_shift{"bitwise_left_shift"}, bitwise_right_shift{"bitwise_right_shift"},
     gcd{"gcd"};
+constinit decltype(logaddexp_backward) logaddexp_backward{"logaddexp_backward"};
+constinit decltype(hypot_backward) hypot_backward{"hypot_backward"};
 constinit decltype(lerp) lerp{"lerp"};
 constinit decltype(addcmul) addcmul{"addcmul"}, addcdiv{"addcdiv"};
 
@@ -56,6 +58,10 @@ struct LogAddExp : BinaryOp<kernels::logaddexp> {
     if (needs[1]) dx[1] = reduce(1, dy / (exp(a() - b()) + 1));
     return dx;
   }
+  std::array<Tensor, 2> kernel_backward(const Tensor& dy, Needs needs) const {
+    return {gradient_by(kernels::logaddexp_backward, 0, dy, needs, a, b),
+            gradient_by(kernels::logaddexp_backward, 1, dy, needs, b, a)};
+  }
 };
 
 struct Hypot : BinaryOp<kernels::hypot> {
@@ -71,6 +77,10 @@ struct Hypot : BinaryOp<kernels::hypot> {
     if (needs[0]) dx[0] = reduce(0, dy * (a() / length));
     if (needs[1]) dx[1] = reduce(1, dy * (b() / length));
     return dx;
+  }
+  std::array<Tensor, 2> kernel_backward(const Tensor& dy, Needs needs) const {
+    return {gradient_by(kernels::hypot_backward, 0, dy, needs, a, y),
+            gradient_by(kernels::hypot_backward, 1, dy, needs, b, y)};
   }
 };
 

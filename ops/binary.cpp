@@ -21,6 +21,7 @@ constinit Binary eq{"eq"}, ne{"ne"}, lt{"lt"}, le{"le"}, gt{"gt"}, ge{"ge"};
 constinit Binary logical_and{"logical_and"}, logical_or{"logical_or"};
 constinit Unary logical_not{"logical_not"}, cube{"cube"};
 constinit decltype(div_backward) div_backward{"div_backward"};
+constinit decltype(atan2_backward) atan2_backward{"atan2_backward"};
 constinit decltype(larger_gradient) larger_gradient{"larger_gradient"};
 constinit decltype(where) where{"where"};
 
@@ -67,6 +68,19 @@ struct Mul : BinaryOp<kernels::mul> {
     if (needs[0]) dx[0] = reduce_product(0, dy, b.value());
     if (needs[1]) dx[1] = reduce_product(1, dy, a.value());
     return dx;
+  }
+};
+
+/// x * x, whose gradient is one product instead of the sum of two.
+struct MulBySelf {
+  static constexpr std::string_view kName = "mul";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  void write(const Tensor& x, Tensor& y) const { kernels::mul(x, x, y); }
+  Variable backward(const Variable& dy) const { return dy * (x() * 2); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::square_backward, dy, x);
   }
 };
 
@@ -155,8 +169,9 @@ struct PowNumber {
     return dy * (exponent.real() * pow(x(), exponent.real() - 1));
   }
   Tensor kernel_backward(const Tensor& dy) const {
-    if (exponent.real() != 2) return backward(Variable(dy)).value();
-    return by_kernel(kernels::square_backward, dy, x);
+    if (exponent.real() == 2) return by_kernel(kernels::square_backward, dy, x);
+    if (exponent.real() == 3) return by_kernel(kernels::cube_backward, dy, x);
+    return backward(Variable(dy)).value();
   }
 };
 
@@ -225,6 +240,10 @@ struct Atan2 : BinaryOp<kernels::atan2> {
     if (needs[0]) dx[0] = reduce(0, seed * (x / length / length));
     if (needs[1]) dx[1] = reduce(1, -seed * (y / length / length));
     return dx;
+  }
+  std::array<Tensor, 2> kernel_backward(const Tensor& dz, Needs needs) const {
+    return {gradient_by(kernels::atan2_backward, 0, dz, needs, y, x, 1.0),
+            gradient_by(kernels::atan2_backward, 1, dz, needs, x, y, -1.0)};
   }
 };
 
@@ -299,6 +318,12 @@ Variable run_logical(const Operand& a, const Operand& b) {
   return run_as<Op>(a, b, boolean);
 }
 
+Variable multiply(const Operand& a, const Operand& b) {
+  if (a.variable && a.variable == b.variable && is_float(a.variable->value(a.where).dtype()))
+    return apply_over(MulBySelf{}, a.where, {input_of(a)});
+  return run<Mul>(a, b);
+}
+
 template <typename Op>
 Variable& run_in_place(Variable& a, const Operand& b) {
   if (b.variable && b.variable->value(b.where).dtype() == a.value(b.where).dtype()) [[likely]] {
@@ -322,7 +347,7 @@ Variable detail::larger_gradient(const Variable& dy, const Variable& a, const Va
 
 Variable add(Operand a, Operand b) { return run<Add>(a, b); }
 Variable sub(Operand a, Operand b) { return run<Sub>(a, b); }
-Variable mul(Operand a, Operand b) { return run<Mul>(a, b); }
+Variable mul(Operand a, Operand b) { return multiply(a, b); }
 Variable div(Operand a, Operand b) { return run_float<Div>(a, b); }
 Variable maximum(Operand a, Operand b) { return run<Maximum>(a, b); }
 Variable minimum(Operand a, Operand b) { return run<Minimum>(a, b); }
@@ -354,7 +379,7 @@ Variable pow(Operand a, Operand b) {
 
 Variable operator+(Operand a, Operand b) { return run<Add>(a, b); }
 Variable operator-(Operand a, Operand b) { return run<Sub>(a, b); }
-Variable operator*(Operand a, Operand b) { return run<Mul>(a, b); }
+Variable operator*(Operand a, Operand b) { return multiply(a, b); }
 Variable operator/(Operand a, Operand b) { return run_float<Div>(a, b); }
 Variable operator-(Operand x) {
   if (!x.variable) fail<ArgumentError>("neg: the operand must be a variable");

@@ -19,6 +19,10 @@ constinit Unary asinh{"asinh"}, acosh{"acosh"}, atanh{"atanh"};
 constinit Unary erfc{"erfc"}, erfinv{"erfinv"}, lgamma{"lgamma"}, digamma{"digamma"}, sinc{"sinc"};
 constinit Unary i0{"i0"}, i0e{"i0e"}, i1{"i1"}, i1e{"i1e"};
 constinit Unary frac{"frac"};
+constinit Binary asin_backward{"asin_backward"}, acos_backward{"acos_backward"};
+constinit Binary atan_backward{"atan_backward"}, asinh_backward{"asinh_backward"};
+constinit Binary acosh_backward{"acosh_backward"}, atanh_backward{"atanh_backward"};
+constinit Binary erfc_backward{"erfc_backward"};
 constinit Binary gamma_slope{"gamma_slope"}, gamma_cdf{"gamma_cdf"};
 constinit decltype(polygamma) polygamma{"polygamma"};
 constinit decltype(nan_to_num) nan_to_num{"nan_to_num"};
@@ -29,8 +33,9 @@ using namespace detail;
 
 namespace {
 
-/// An op whose derivative is a function slope(x).
-template <const kernels::Unary& kernel, Literal name, auto slope>
+/// An op whose derivative is a function slope(x). The gradient kernel computes dy * slope(x).
+template <const kernels::Unary& kernel, Literal name, auto slope,
+          const kernels::Binary* gradient = nullptr>
 struct Smooth : UnaryOp<kernel> {
   static constexpr std::string_view kName = name.text;
   SavedInput<0> x{};
@@ -39,6 +44,9 @@ struct Smooth : UnaryOp<kernel> {
     const DType dtype = dy.dtype(), wide = compute_dtype(dtype);
     if (wide == dtype) return dy * slope(x());
     return (dy.to(wide) * slope(x().to(wide))).to(dtype);  // a square may not fit in 16 bits
+  }
+  Tensor kernel_backward(const Tensor& dy) const requires(gradient != nullptr) {
+    return by_kernel(*gradient, dy, x);
   }
 };
 
@@ -97,13 +105,13 @@ Variable i1e_slope(const Variable& x) { return i0e(x) - sign(x) * i1e(x) - i1_ov
 
 using Sinh = Smooth<kernels::sinh, "sinh", sinh_slope>;
 using Cosh = Smooth<kernels::cosh, "cosh", cosh_slope>;
-using Asin = Smooth<kernels::asin, "asin", asin_slope>;
-using Acos = Smooth<kernels::acos, "acos", acos_slope>;
-using Atan = Smooth<kernels::atan, "atan", atan_slope>;
-using Asinh = Smooth<kernels::asinh, "asinh", asinh_slope>;
-using Acosh = Smooth<kernels::acosh, "acosh", acosh_slope>;
-using Atanh = Smooth<kernels::atanh, "atanh", atanh_slope>;
-using Erfc = Smooth<kernels::erfc, "erfc", erfc_slope>;
+using Asin = Smooth<kernels::asin, "asin", asin_slope, &kernels::asin_backward>;
+using Acos = Smooth<kernels::acos, "acos", acos_slope, &kernels::acos_backward>;
+using Atan = Smooth<kernels::atan, "atan", atan_slope, &kernels::atan_backward>;
+using Asinh = Smooth<kernels::asinh, "asinh", asinh_slope, &kernels::asinh_backward>;
+using Acosh = Smooth<kernels::acosh, "acosh", acosh_slope, &kernels::acosh_backward>;
+using Atanh = Smooth<kernels::atanh, "atanh", atanh_slope, &kernels::atanh_backward>;
+using Erfc = Smooth<kernels::erfc, "erfc", erfc_slope, &kernels::erfc_backward>;
 using Lgamma = Smooth<kernels::lgamma, "lgamma", lgamma_slope>;
 using Digamma = Smooth<kernels::digamma, "digamma", digamma_slope>;
 using Sinc = Smooth<kernels::sinc, "sinc", sinc_slope>;

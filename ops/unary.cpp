@@ -25,6 +25,7 @@ constinit Unary floor{"floor"}, ceil{"ceil"}, round{"round"}, trunc{"trunc"};
 constinit Unary isnan{"isnan"}, isfinite{"isfinite"};
 constinit decltype(clamp) clamp{"clamp"};
 constinit Binary abs_backward{"abs_backward"}, square_backward{"square_backward"};
+constinit Binary cube_backward{"cube_backward"};
 constinit Binary log1p_backward{"log1p_backward"}, expm1_backward{"expm1_backward"};
 constinit Binary sqrt_backward{"sqrt_backward"}, rsqrt_backward{"rsqrt_backward"};
 constinit Binary reciprocal_backward{"reciprocal_backward"}, erf_backward{"erf_backward"};

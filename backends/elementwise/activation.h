@@ -68,6 +68,7 @@ void register_activation_kernels() {
   D::template set<kernels::hardswish, formulas::Hardswish>(kFloatTypes);
 
   D::template set<kernels::sigmoid_backward, formulas::SigmoidBackward>(kFloatTypes);
+  D::template set<kernels::log_sigmoid_backward, formulas::LogSigmoidBackward>(kFloatTypes);
   D::template set<kernels::relu_backward, formulas::ReluBackward>(kFloatTypes);
   D::template set<kernels::gelu_erf_backward, formulas::GeluErfBackward>(kFloatTypes);
   D::template set<kernels::gelu_tanh_backward, formulas::GeluTanhBackward>(kFloatTypes);

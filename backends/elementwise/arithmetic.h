@@ -16,6 +16,8 @@ void register_arithmetic_kernels() {
   D::template set_arithmetic<kernels::xlogy, formulas::Xlogy>(kFloatTypes);
   D::template set_arithmetic<kernels::logaddexp, formulas::LogAddExp>(kFloatTypes);
   D::template set_arithmetic<kernels::hypot, formulas::Hypot>(kFloatTypes);
+  D::template set<kernels::logaddexp_backward, formulas::LogAddExpBackward>(kFloatTypes);
+  D::template set<kernels::hypot_backward, formulas::HypotBackward>(kFloatTypes);
   D::template set_arithmetic<kernels::remainder, formulas::Remainder>(kNumberTypes);
   D::template set_arithmetic<kernels::floor_divide, formulas::FloorDivide>(kNumberTypes);
   D::template set<kernels::logaddexp2, formulas::LogAddExp2>(kFloatTypes);

@@ -38,6 +38,7 @@ void register_binary_kernels() {
   D::template set<kernels::maximum, formulas::Maximum>(kNumberTypes);
   D::template set<kernels::minimum, formulas::Minimum>(kNumberTypes);
   D::template set_arithmetic<kernels::atan2, formulas::Atan2>(kFloatTypes);
+  D::template set<kernels::atan2_backward, formulas::Atan2Backward>(kFloatTypes);
   D::template set_arithmetic<kernels::fmod, formulas::Fmod>(kNumberTypes);
 
   D::template set_predicate<kernels::eq, formulas::Eq>(kAllTypes);

@@ -8,6 +8,11 @@
 
 namespace tapegrad::backends {
 
+template <typename Device, auto& kKernel, typename Slope>
+void register_slope() {
+  Elementwise<Device>::template set<kKernel, formulas::SlopeBackward<Slope>>(kFloatTypes);
+}
+
 template <typename Device>
 void register_special_kernels() {
   using D = Elementwise<Device>;
@@ -30,6 +35,14 @@ void register_special_kernels() {
   D::template set<kernels::i1e, formulas::BesselI<1, true>>(kFloatTypes);
   D::template set<kernels::gamma_slope, formulas::GammaSlope>(kFloatTypes);
   D::template set<kernels::gamma_cdf, formulas::GammaCdf>(kFloatTypes);
+
+  register_slope<Device, kernels::asin_backward, formulas::AsinSlope>();
+  register_slope<Device, kernels::acos_backward, formulas::AcosSlope>();
+  register_slope<Device, kernels::atan_backward, formulas::AtanSlope>();
+  register_slope<Device, kernels::asinh_backward, formulas::AsinhSlope>();
+  register_slope<Device, kernels::acosh_backward, formulas::AcoshSlope>();
+  register_slope<Device, kernels::atanh_backward, formulas::AtanhSlope>();
+  register_slope<Device, kernels::erfc_backward, formulas::ErfcSlope>();
 
   Device::template set<kernels::polygamma>(
       kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, int64_t n, Tensor& y) {

@@ -62,6 +62,7 @@ void register_unary_kernels() {
   D::template set_predicate<kernels::isfinite, formulas::IsFinite>(kAllTypes);
   D::template set<kernels::abs_backward, formulas::AbsBackward>(kFloatTypes);
   D::template set<kernels::square_backward, formulas::SquareBackward>(kFloatTypes);
+  D::template set<kernels::cube_backward, formulas::CubeBackward>(kFloatTypes);
   D::template set<kernels::expm1_backward, formulas::Expm1Backward>(kFloatTypes);
   D::template set<kernels::log1p_backward, formulas::Log1pBackward>(kFloatTypes);
   D::template set<kernels::sqrt_backward, formulas::SqrtBackward>(kFloatTypes);

@@ -115,6 +115,19 @@ struct BinaryOp {
       return shapes(input, dx.to(dtypes[input]));
     return shapes(input, std::move(dx));
   }
+  /// Computes the gradient of one operand by kernel(dy, saved, others..., gradient). Returns an
+  /// empty Tensor if the gradient is not needed.
+  template <typename Kernel, typename... Others>
+  Tensor gradient_by(const Kernel& gradient, size_t input, const Tensor& dy, Needs needs,
+                     const SavedValue& a, const SavedValue& b, Others... others) const {
+    if (!needs[input]) return {};
+    const bool is_mixed = dtypes[0] != dtypes[1];  // a float32 number with sixteen-bit floats
+    const auto wide = [&](const Tensor& x) { return is_mixed ? x.to(f32) : x; };
+    const Tensor from = wide(dy);
+    Tensor dx = from.empty_like();
+    gradient(from, wide(a.value()), wide(b.value()), others..., dx);
+    return reduce(input, std::move(dx));
+  }
   /// reduce(input, a * b)
   Tensor reduce_product(size_t input, const Tensor& a, const Tensor& b) const {
     if (shapes.is_broadcast(input) && a.dtype() == dtypes[input] && is_float(a.dtype()))

@@ -52,13 +52,24 @@ extern Unary exp2, frac, i0, i0e, i1, i1e;
 extern Unary logical_not, signbit;  // y is bool
 extern Unary cube;
 /// Compute dx = dy * f'(x) from dy and x.
-extern Binary abs_backward, square_backward, log1p_backward, sin_backward, cos_backward,
-    erf_backward;
+extern Binary abs_backward, square_backward, cube_backward, log1p_backward, sin_backward,
+    cos_backward, erf_backward, log_sigmoid_backward;
+extern Binary asin_backward, acos_backward, atan_backward, asinh_backward, acosh_backward,
+    atanh_backward, erfc_backward;
 /// Compute dx = dy * f'(x) from dy and the result of f.
 extern Binary expm1_backward, sqrt_backward, rsqrt_backward, reciprocal_backward, tan_backward,
     tanh_backward;
 /// Computes db = -(dy / b) * (a / b), the gradient of a / b in b.
 extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& db)> div_backward;
+/// Computes da = dy / (exp(b - a) + 1), the gradient of logaddexp(a, b) in a.
+extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& da)>
+    logaddexp_backward;
+/// Computes da = dy * a / y, the gradient of y = hypot(a, b) in a; 0 where y is 0.
+extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& y, Tensor& da)> hypot_backward;
+/// Computes da = sign * dy * b / (a^2 + b^2), the gradient of atan2 in one operand from the other
+/// operand b and a sign; 0 where both operands are 0.
+extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& b, double sign, Tensor& da)>
+    atan2_backward;
 /// Computes y = |a| with the sign of b.
 extern Binary copysign;
 extern Binary logaddexp2, heaviside, nextafter;

@@ -8,6 +8,8 @@
 #include "core/autograd/derivatives.h"
 #include "core/base/error.h"
 #include "core/tape/recording.h"
+#include "ops/activation.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/elementwise.h"
@@ -352,6 +354,20 @@ TEST(Unary, GradientsByKernelsEqualRecordedOnes) {
       [](const Variable& x) { return erf(x); },
       [](const Variable& x) { return 3 / x; },
       [](const Variable& x) { return x / (x + 2); },
+      [](const Variable& x) { return x * x; },
+      [](const Variable& x) { return pow(x, 3); },
+      [](const Variable& x) { return logsigmoid(x); },
+      [](const Variable& x) { return asin(x / 3); },
+      [](const Variable& x) { return acos(x / 3); },
+      [](const Variable& x) { return atan(x); },
+      [](const Variable& x) { return asinh(x); },
+      [](const Variable& x) { return acosh(x); },
+      [](const Variable& x) { return atanh(x / 3); },
+      [](const Variable& x) { return erfc(x); },
+      [](const Variable& x) { return logaddexp(x, x / 3); },
+      [](const Variable& x) { return hypot(x, x - 1); },
+      [](const Variable& x) { return atan2(x, x + 1); },
+      [](const Variable& x) { return atan2(x * 0, x); },
   };
   for (DType dtype : {f32, f64}) {
     RandomGenerator generator(5);
