@@ -11,8 +11,10 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
+#include "ops/internal/extremes_at_kernels.h"
 #include "ops/internal/index_checks.h"
 #include "ops/internal/index_copy_kernel.h"
+#include "ops/internal/operands.h"
 #include "ops/internal/places_kernel.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/reduce.h"
@@ -28,6 +30,8 @@ constinit decltype(scatter) scatter{"scatter"};
 constinit decltype(scatter_reduce) scatter_reduce{"scatter_reduce"};
 constinit decltype(nonzero) nonzero{"nonzero"};
 constinit decltype(places_of) places_of{"nonzero"};
+constinit decltype(count_extremes) count_extremes{"count_extremes"};
+constinit decltype(share_extremes) share_extremes{"share_extremes"};
 constinit decltype(index_copy) index_copy{"index_copy"};
 constinit decltype(index_accumulate) index_accumulate{"index_accumulate"};
 
@@ -153,12 +157,45 @@ struct ScatterReduce {
     for (int i = 0; i < part.rank(); ++i) part = narrow(part, i, 0, index().size(i));
     return reduce == Reduce::kProd ? of_product(dy, part) : of_extreme(dy, part);
   }
+  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
+    if (reduce == Reduce::kProd) {
+      const auto dx = backward(Variable(dy), needs);
+      return {dx[0].value(), Tensor(), dx[2].value()};
+    }
+    const DType dtype = dy.dtype(), wide = compute_dtype(dtype);
+    const Tensor extremes = y.value().to(wide).contiguous();
+    const Shape& shape = index.value().shape();
+    const Tensor part = corner(source.value(), shape, -1).to(wide).contiguous();
+    const Tensor own = needs[0] || include_self ? owned(wide).value().contiguous() : Tensor();
+    Tensor share = own ? own.clone() : Tensor::full(extremes.shape(), 0, wide, dy.device());
+    Tensor counts = corner(share, shape, dim);
+    const bool has_rows = kernels::index_accumulate.has(dy.device().type, wide);
+    const Tensor vector =
+        has_rows && counts.is_contiguous() ? repeated_vector(index.value(), dim) : Tensor();
+    const Tensor which = as_index(kName, vector ? as_vector(vector) : index.value());
+    const bool is_empty = which.numel() == 0;
+    if (!is_empty) kernels::count_extremes(part, corner(extremes, shape, dim), which, dim, counts);
+    kernels::div(dy.to(wide), share, share);
+    std::array<Tensor, 3> dx;
+    if (needs[0]) dx[0] = compute(kernels::mul, own, share).to(dtype);
+    if (needs[2]) {
+      Tensor others = part.empty_like();
+      if (!is_empty)
+        kernels::share_extremes(part, corner(extremes, shape, dim), counts, which, dim, others);
+      dx[2] = padded(Variable(others), source_shape).value().to(dtype);
+    }
+    return dx;
+  }
 
  private:
+  /// Returns 1 where the element of x is an extreme that takes part, else 0.
+  Variable owned(DType dtype) const {
+    const Variable own = eq(x(), y()).to(dtype);
+    return include_self ? own : scatter(own, dim, index(), 0);
+  }
   // Each of n equal extremes receives dy / n.
   std::array<Variable, 3> of_extreme(const Variable& dy, const Variable& part) const {
-    Variable own = eq(x(), y()).to(dy.dtype());
-    if (!include_self) own = scatter(own, dim, index(), 0);
+    const Variable own = owned(dy.dtype());
     const Variable others = eq(part, gather(y(), dim, index())).to(dy.dtype());
     const Variable share = dy / scatter_add(own, dim, index(), others);
     return {own * share, Variable(), padded(others * gather(share, dim, index()), source_shape)};

@@ -7,6 +7,7 @@
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/index_loops.h"
 #include "backends/formulas.h"
+#include "ops/internal/extremes_at_kernels.h"
 #include "ops/internal/index_copy_kernel.h"
 #include "ops/internal/places_kernel.h"
 
@@ -96,6 +97,42 @@ void scatter_reduce(const Tensor& source, const Tensor& index, int dim, Reduce r
   }
 }
 
+/// 0 and 1 by a bool: a load, where g++ 12 would compile a conversion to a branch.
+template <typename T>
+constexpr T kTruth[] = {0, 1};
+
+template <typename T>
+void count_extremes(const Tensor& source, const Tensor& extremes, const Tensor& index, int dim,
+                    Tensor& counts) {
+  const T *from = source.data<T>(), *most = extremes.data<T>();
+  T* const to = counts.data<T>();
+  if (index.numel() != source.numel())
+    return write_slices<T>(source, index, dim, counts, [=](T* line, const T* x, int64_t n) {
+      const T* const at = most + (line - to);
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) line[i] += T(x[i] == at[i]);
+    });
+  for_each_meant(counts, index, dim,
+                 [=](int64_t p, int64_t q) { to[q] += kTruth<T>[from[p] == most[q]]; });
+}
+
+template <typename T>
+void share_extremes(const Tensor& source, const Tensor& extremes, const Tensor& share,
+                    const Tensor& index, int dim, Tensor& dx) {
+  const T *from = source.data<T>(), *most = extremes.data<T>(), *part = share.data<T>();
+  T* const to = dx.data<T>();
+  Tensor places = share;
+  if (index.numel() != source.numel())
+    return write_slices<T>(source, index, dim, places, [=](const T* line, const T* x, int64_t n) {
+      const T* const at = most + (line - part);
+      T* const into = to + (x - from);
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) into[i] = T(x[i] == at[i]) * line[i];
+    });
+  for_each_meant(places, index, dim,
+                 [=](int64_t p, int64_t q) { to[p] = kTruth<T>[from[p] == most[q]] * part[q]; });
+}
+
 template <typename T>
 void nonzero(const Tensor& x, Tensor& positions) {
   const T* from = x.data<T>();
@@ -141,6 +178,10 @@ void register_scatter() {
       []<typename T>(TypeTag<T>, auto&... a) { index_accumulate<T>(a...); });
   set<kernels::scatter_reduce>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
                                []<typename T>(TypeTag<T>, auto&... a) { scatter_reduce<T>(a...); });
+  set<kernels::count_extremes>(TypeList<float, double>{},
+                               []<typename T>(TypeTag<T>, auto&... a) { count_extremes<T>(a...); });
+  set<kernels::share_extremes>(TypeList<float, double>{},
+                               []<typename T>(TypeTag<T>, auto&... a) { share_extremes<T>(a...); });
   set<kernels::nonzero>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { nonzero<T>(a...); });
   set<kernels::places_of>(TypeList<int64_t>{}, [](auto, auto&... a) { places_of(a...); });
 }

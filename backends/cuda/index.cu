@@ -144,9 +144,9 @@ template <typename T>
 void scatter_add(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
   const Tensor keys = targets_of(index, dim, y);
   if constexpr (kIsFloat<T>) {
-    combine<T>(source, keys, y.numel(), Plus{}, y);
+    combine<T>(source, keys, end_of(y), Plus{}, y);
   } else {
-    const Sorted sorted = sort_keys(keys, bits_for(y.numel()));
+    const Sorted sorted = sort_keys(keys, bits_for(end_of(y)));
     const Tensor sums = running_sums(sorted, source.to(i64));
     for_each(
         keys.numel(), y,

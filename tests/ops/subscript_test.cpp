@@ -11,6 +11,7 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/scatter.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -183,6 +184,39 @@ TEST(Scatter, EqualExtremesShare) {  // T30
   sum(scatter_reduce(x, 0, tensor<int64_t>({1, 1, 0}), source, Reduce::kAmax)).backward();
   EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{0.5, 1.0 / 3}));
   EXPECT_EQ(source.grad().to_vector<double>(), (Doubles{1.0 / 3, 1.0 / 3, 0.5}));
+}
+
+/// The kernels of the gradients of extremes have the bits of the rule for recorded passes.
+TEST(Scatter, GradientsOfExtremesByKernelsEqualRecordedOnes) {
+  RandomGenerator generator(7);
+  const auto check = [&](const Shape& shape, int dim, const Variable& index, const Shape& from,
+                         DType dtype) {
+    const TensorOptions options{.dtype = dtype};
+    // Few values, so that many are equal.
+    const Variable x = round(randn(shape, options, generator)).requires_grad_();
+    const Variable source = round(randn(from, options, generator)).requires_grad_();
+    const Variable dy = randn(shape, options, generator);
+    for (const char* reduce : {"amax", "amin"})
+      for (const bool include_self : {true, false}) {
+        const Variable y = scatter_reduce(x, dim, index, source, reduce, include_self);
+        const std::vector<Variable> in{x, source};
+        const auto found = grad({y}, in, {.grad_outputs = {dy}, .retain_graph = true});
+        const auto wanted = grad({y}, in, {.grad_outputs = {dy}, .create_graph = true});
+        for (size_t i = 0; i < 2; ++i)
+          EXPECT_EQ(found[i].to_vector<double>(), wanted[i].detach().to_vector<double>());
+        const auto alone = grad({y}, {source}, {.grad_outputs = {dy}, .retain_graph = true});
+        EXPECT_EQ(alone[0].to_vector<double>(), found[1].to_vector<double>());
+      }
+  };
+  for (const DType dtype : {f32, f64}) {
+    const Variable vector = randint(0, 7, {40}, {}, generator);
+    check({7, 5}, 0, vector.unsqueeze(1).expand({40, 5}), {40, 5}, dtype);
+    check({7, 5}, 0, vector.unsqueeze(1).expand({40, 3}), {42, 4}, dtype);
+    check({3, 7, 5}, 1, vector.view({1, 40, 1}).expand({3, 40, 5}), {3, 40, 5}, dtype);
+    check({7, 5}, 0, randint(0, 7, {40, 5}, {}, generator), {40, 5}, dtype);
+    check({6, 7}, 1, randint(0, 7, {4, 20}, {}, generator), {5, 21}, dtype);
+    check({7, 5}, 0, randint(0, 7, {0, 5}, {}, generator), {2, 5}, dtype);
+  }
 }
 
 // Without the element of x, an infinite extreme is shared by the elements of source alone.

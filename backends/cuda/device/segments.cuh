@@ -58,6 +58,14 @@ struct CombineSegment {
   }
 };
 
+/// Returns a number above the offsets of y's elements from the first one; y may be a part of a
+/// tensor.
+inline int64_t end_of(const Tensor& y) {
+  int64_t last = 0;
+  for (int i = 0; i < y.rank(); ++i) last += (y.shape()[i] - 1) * y.strides()[i];
+  return last + 1;
+}
+
 /// keys are offsets from y's first element, below `bound`, or kNowhere.
 template <typename T, typename Rule>
 void combine(const Tensor& source, const Tensor& keys, int64_t bound, const Rule& rule, Tensor& y) {
