@@ -110,20 +110,32 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
     });
     return;
   }
-  if (block == 1) {
-    const auto copy_elements = [&](const auto* offsets) {
+  // Copies single elements, of `words` words each.
+  const auto copy_elements = [&]<typename Element>(const Element* elements, Element* copies,
+                                                   int64_t words) {
+    const auto copy_at = [&](const auto* offsets) {
       share_tasks(int64_t(outer.size()), y.numel() > kParallelAbove, [&](int64_t part) {
-        const W* line = from + outer[size_t(part)];
-        W* into = to + part * count;
+        const Element* line = elements + outer[size_t(part)] / words;
+        Element* into = copies + part * count;
 #pragma omp simd
         for (int64_t k = 0; k < count; ++k) into[k] = line[offsets[k]];
       });
     };
-    if (outer.size() == 1 && step == 1) return copy_elements(which);
+    const int64_t apart = step / words;
+    if (outer.size() == 1 && apart == 1) return copy_at(which);
     // Vectors hold twice as many offsets of 32 bits.
-    if (x.shape()[dim] * std::abs(step) <= std::numeric_limits<int32_t>::max())
-      return copy_elements(scaled_index<int32_t>(which, count, step).data());
-    return copy_elements(scaled_index<int64_t>(which, count, step).data());
+    if (x.shape()[dim] * std::abs(apart) <= std::numeric_limits<int32_t>::max())
+      return copy_at(scaled_index<int32_t>(which, count, apart).data());
+    return copy_at(scaled_index<int64_t>(which, count, apart).data());
+  };
+  if (block == 1) return copy_elements(from, to, 1);
+  if constexpr (sizeof(W) <= 4) {  // pairs are elements of twice the size
+    using Pair = Word<2 * sizeof(W)>;
+    const auto is_even = [](int64_t offset) { return offset % 2 == 0; };
+    const auto is_aligned = [](const void* p) { return uintptr_t(p) % alignof(Pair) == 0; };
+    if (block == 2 && is_even(step) && std::ranges::all_of(outer, is_even) && is_aligned(from) &&
+        is_aligned(to))
+      return copy_elements(reinterpret_cast<const Pair*>(from), reinterpret_cast<Pair*>(to), 2);
   }
   const auto copy_rows = [&](auto copy_row) {
     const int64_t together = std::max<int64_t>(1, 4096 / block);  // rows of a task
