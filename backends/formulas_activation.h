@@ -227,6 +227,24 @@ struct MseBackward {
     return dy * ((x - target) * V(2));
   }
 };
+/// -t log(sigmoid(x)) - (1 - t) log(sigmoid(-x)) = max(x, 0) - t x + log(1 + exp(-|x|)).
+struct BceWithLogits {
+  template <typename V>
+  TG_HD V operator()(V x, V target) const {
+    const V tail =
+        Functions<V>::log1p(Functions<V>::exp(Functions<V>::negative(Functions<V>::abs(x))));
+    return select(x <= V(0), V(0), x) - x * target + tail;
+  }
+};
+/// dy ((1 - t) sigmoid(x) - t sigmoid(-x)), which keeps its digits for targets 0 and 1.
+struct BceWithLogitsBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x, V target) const {
+    const V positive = Functions<V>::sigmoid(x);
+    const V negative = Functions<V>::sigmoid(Functions<V>::negative(x));
+    return Functions<V>::normal_or_zero(dy * ((V(1) - target) * positive - target * negative));
+  }
+};
 /// scale * d^2 / 2 for |d| <= bound and d = x - target, continued by its tangents.
 template <typename S>
 struct Huber {

@@ -156,8 +156,8 @@ struct CubeBackward {
 };
 struct Expm1Backward {
   template <typename V>
-  TG_HD V operator()(V dy, V y) const {
-    return dy * (y + V(1));
+  TG_HD V operator()(V dy, V x) const {
+    return dy * Functions<V>::exp(x);
   }
 };
 struct Log1pBackward {

@@ -29,6 +29,9 @@ constinit decltype(binary_cross_entropy) binary_cross_entropy{"binary_cross_entr
 constinit decltype(check_unit) check_unit{"check_unit"};
 constinit Binary mse{"mse_loss"};
 constinit decltype(mse_backward) mse_backward{"mse_loss_backward"};
+constinit Binary bce_with_logits{"binary_cross_entropy_with_logits"};
+constinit decltype(bce_with_logits_backward) bce_with_logits_backward{
+    "binary_cross_entropy_with_logits_backward"};
 constinit decltype(huber) huber{"huber"};
 constinit decltype(huber_backward) huber_backward{"huber_backward"};
 
@@ -382,6 +385,44 @@ struct BinaryCrossEntropy {
   }
 };
 
+/// The element loss of a logit. Differences of a sigmoid and the target would lose the digits of a
+/// small loss or gradient.
+struct BceWithLogits {
+  static constexpr std::string_view kName = "binary_cross_entropy_with_logits";
+  SavedInput<0> x{};
+  SavedInput<1> target{};
+  auto saved() { return std::tie(x, target); }
+
+  Tensor forward(const Tensor& x, const Tensor& target) const {
+    check_same_device(kName, x, target);
+    Tensor y = x.empty_like(x.shape());
+    kernels::bce_with_logits(x, target, y);
+    return y;
+  }
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    const DType dtype = compute_dtype(dy.dtype());
+    const Variable x = this->x().to(dtype), t = target().to(dtype), g = dy.to(dtype);
+    std::array<Variable, 2> gradients;
+    if (needs[0]) gradients[0] = g * ((1 - t) * sigmoid(x) - t * sigmoid(-x));
+    if (needs[1]) gradients[1] = -(g * x);
+    for (Variable& gradient : gradients)
+      if (gradient.defined()) gradient = gradient.to(dy.dtype());
+    return gradients;
+  }
+  std::array<Tensor, 2> kernel_backward(const Tensor& dy, Needs needs) const {
+    std::array<Tensor, 2> gradients;
+    if (needs[1]) {
+      gradients[1] = compute(kernels::mul, dy, x.value());
+      kernels::neg(gradients[1], gradients[1]);
+    }
+    if (needs[0]) {
+      gradients[0] = result_over(dy);
+      kernels::bce_with_logits_backward(dy, x.value(), target.value(), gradients[0]);
+    }
+    return gradients;
+  }
+};
+
 }  // namespace
 
 Variable binary_cross_entropy(const Variable& x, const Variable& target, const Variable& weight,
@@ -397,7 +438,6 @@ Variable binary_cross_entropy(const Variable& x, const Variable& target, const V
   return reduced(losses, reduction, where);
 }
 
-// With p the positive weight: (1 - t) x - (1 + (p - 1) t) log(sigmoid(x)).
 Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
                                           BceWithLogitsOptions options, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
@@ -406,14 +446,17 @@ Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& tar
   const ErrorLine line(where);
   check_floats("binary_cross_entropy_with_logits", x);
   check_equal_shapes("binary_cross_entropy_with_logits", x, target);
-  const Variable negative = times(sub({1, where}, {target, where}), x, where);
-  Variable positive = logsigmoid(x, where);
+  Variable losses;
   if (options.pos_weight.defined()) {
-    const Variable extra = sub({options.pos_weight, where}, {1, where});
-    const Variable factor = add({1, where}, {times(extra, target, where), where});
-    positive = times(factor, positive, where);
+    const Variable weights = times(options.pos_weight, target, where);
+    const Variable positive = times(weights, logsigmoid(x, where), where);
+    const Variable others = sub({1, where}, {target, where});
+    losses = neg(times(others, logsigmoid(neg(x, where), where), where), where);
+    losses = minus(losses, positive, where);
+  } else {
+    const Pair both(BceWithLogits::kName, {x, where}, {target, where});
+    losses = apply(BceWithLogits{}, where, both.a, both.b);
   }
-  Variable losses = minus(negative, positive, where);
   if (options.weight.defined()) losses = times(losses, options.weight, where);
   return reduced(losses, options.reduction, where);
 }

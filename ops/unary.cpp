@@ -70,11 +70,11 @@ struct Exp : UnaryOp<kernels::exp> {
 
 struct Expm1 : UnaryOp<kernels::expm1> {
   static constexpr std::string_view kName = "expm1";
-  SavedOutput<> y{};
-  auto saved() { return std::tie(y); }
-  Variable backward(const Variable& dy) const { return dy * (y() + 1); }
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+  Variable backward(const Variable& dy) const { return dy * exp(x()); }  // y + 1 loses digits
   Tensor kernel_backward(const Tensor& dy) const {
-    return by_kernel(kernels::expm1_backward, dy, y);
+    return by_kernel(kernels::expm1_backward, dy, x);
   }
 };
 

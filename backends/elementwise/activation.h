@@ -80,6 +80,8 @@ void register_activation_kernels() {
   register_huber_kernels<Device>();
   D::template set<kernels::mse, formulas::Mse>(kFloatTypes);
   D::template set<kernels::mse_backward, formulas::MseBackward>(kFloatTypes);
+  D::template set<kernels::bce_with_logits, formulas::BceWithLogits>(kFloatTypes);
+  D::template set<kernels::bce_with_logits_backward, formulas::BceWithLogitsBackward>(kFloatTypes);
   D::template set<kernels::celu, formulas::Celu>(kFloatTypes);
   D::template set<kernels::celu_backward, formulas::CeluBackward>(kFloatTypes);
   D::template set<kernels::prelu, formulas::Prelu>(kFloatTypes);

@@ -37,6 +37,11 @@ extern Binary mse;
 /// Computes dx = dy * 2 d.
 extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& target, Tensor& dx)>
     mse_backward;
+/// Computes y = -t log(sigmoid(x)) - (1 - t) log(sigmoid(-x)) for targets t.
+extern Binary bce_with_logits;
+/// Computes dx = dy * ((1 - t) sigmoid(x) - t sigmoid(-x)).
+extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& target, Tensor& dx)>
+    bce_with_logits_backward;
 /// Computes y = scale * d^2 / 2 where |d| < bound, else scale * bound * (|d| - bound / 2), for
 /// d = x - target.
 extern Kernel<void(const Tensor& x, const Tensor& target, double bound, double scale, Tensor& y)>
@@ -52,13 +57,12 @@ extern Unary exp2, frac, i0, i0e, i1, i1e;
 extern Unary logical_not, signbit;  // y is bool
 extern Unary cube;
 /// Compute dx = dy * f'(x) from dy and x.
-extern Binary abs_backward, square_backward, cube_backward, log1p_backward, sin_backward,
-    cos_backward, erf_backward, log_sigmoid_backward;
+extern Binary abs_backward, square_backward, cube_backward, expm1_backward, log1p_backward,
+    sin_backward, cos_backward, erf_backward, log_sigmoid_backward;
 extern Binary asin_backward, acos_backward, atan_backward, asinh_backward, acosh_backward,
     atanh_backward, erfc_backward;
 /// Compute dx = dy * f'(x) from dy and the result of f.
-extern Binary expm1_backward, sqrt_backward, rsqrt_backward, reciprocal_backward, tan_backward,
-    tanh_backward;
+extern Binary sqrt_backward, rsqrt_backward, reciprocal_backward, tan_backward, tanh_backward;
 /// Computes db = -(dy / b) * (a / b), the gradient of a / b in b.
 extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& db)> div_backward;
 /// Computes da = dy / (exp(b - a) + 1), the gradient of logaddexp(a, b) in a.

@@ -161,6 +161,25 @@ TEST(Loss, LogitsAreStable) {
   EXPECT_NEAR(x.grad().to_vector<double>()[2], -0.5, 1e-15);
 }
 
+TEST(Loss, LogitsKeepTheDigitsOfSmallLosses) {
+  for (const DType dtype : {f32, f64}) {
+    const Variable x = tensor({-30, 30}, {.dtype = dtype}).requires_grad_();
+    const Variable target = tensor({0, 1}, {.dtype = dtype});
+    for (const Variable& weight : {Variable(), ones({2}, {.dtype = dtype})}) {
+      x.zero_grad();
+      const Variable y = binary_cross_entropy_with_logits(
+          x, target, {.reduction = Reduction::kNone, .pos_weight = weight});
+      sum(y).backward();
+      const double small = std::exp(-30.0), error = small * (dtype == f32 ? 1e-6 : 1e-15);
+      const double loss = std::log1p(small), gradient = small / (1 + small);
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_NEAR(y[i].item(), loss, error);
+        EXPECT_NEAR(x.grad()[i].item(), i == 0 ? gradient : -gradient, error);
+      }
+    }
+  }
+}
+
 TEST(Loss, KlDivOfAZeroTarget) {
   const Variable x = leaf({-1, -2}, {2});
   const Variable target = leaf({0, 1}, {2});

@@ -215,6 +215,12 @@ TEST(Unary, T33_Subgradients) {
             (Values{0, 0}));
 }
 
+TEST(Unary, TheGradientOfExpm1KeepsItsDigits) {
+  const Variable x = tensor({-30.0, -1.0, 0.0, 2.0}, {.dtype = f64}).requires_grad_();
+  sum(expm1(x)).backward();
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(x.grad()[i].item() / std::exp(x[i].item()), 1, 1e-15);
+}
+
 TEST(Unary, Clamp) {
   const Variable x = tensor<double>({-2, 0.5, 3, kNan, kInf}, {.dtype = f64});
   const std::vector<double> y = clamp(x, {.min = -1, .max = 2}).to_vector<double>();
