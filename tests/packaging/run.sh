@@ -54,7 +54,7 @@ if [ "$shared" = ON ]; then
   size=$(stat -c %s "$work/stripped")
   echo "stripped shared library: $size bytes"
   limit=16600000  # the kernels of one instruction set: 15.4 MB before the gradients by one kernel
-  [ "$way" = find ] && [ -f "$build/cpu_avx512.o" ] && limit=23400000  # has the kernels twice: 23.2 MB
+  [ "$way" = find ] && [ -f "$build/cpu_avx512.o" ] && limit=24200000  # has the kernels twice: 23.9 MB
   if readelf -S "$library" | grep -q nv_fatbin; then
     limit=50000000  # has machine code of GPU kernels; compressed: 22.7 MB
     grep -q -- --compress-mode=size "$build/build.ninja" && limit=24000000
