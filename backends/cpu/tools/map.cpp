@@ -11,7 +11,6 @@ namespace {
 
 constexpr int kMaxOperands = 1 + detail::kMaxInputs;  // y first
 constexpr int64_t kGathered = 1024;                   // elements gathered at a time
-constexpr int64_t kShortRun = kGathered / 4;          // elements of a short row
 constexpr int64_t kShortestDirect = kLanes<float>;    // elements of a row that is used directly
 constexpr int64_t kTileRows = 16, kTileColumns = kGathered / kTileRows;
 using Joint = JointLayout<kMaxOperands>;

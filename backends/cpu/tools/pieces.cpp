@@ -108,8 +108,6 @@ void gather_rows(Word* to, const Word* x, int64_t rows, int64_t row, int64_t acr
     for (int64_t i = 0; i < row; ++i) to[i] = x[i * step];
 }
 
-constexpr int64_t kShortRun = 256;  // elements of a row that does not justify a visit
-
 /// If the rows along the last dimension are short, calls visit_rows(done, offset, across, rows) for
 /// rows that are `across` apart, and visit_part(done, start, count) for the parts of rows before
 /// and behind; `done` elements precede them. Returns whether it did.

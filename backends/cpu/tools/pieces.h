@@ -14,6 +14,9 @@ void gather(std::byte* to, const std::byte* from, int64_t element, const int64_t
 void scatter(const std::byte* from, std::byte* to, int64_t element, const int64_t* sizes,
              const int64_t* strides, int rank, int64_t start, int64_t count);
 
+/// Elements of a row that does not justify a visit: gather and scatter take several at once.
+inline constexpr int64_t kShortRun = 256;
+
 /// Calls visit(Word{}) for the unsigned integer of that many bytes.
 template <typename Visit>
 void with_word(int64_t element, Visit visit) {
