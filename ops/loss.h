@@ -92,7 +92,9 @@ struct BceWithLogitsOptions {
   Reduction reduction = Reduction::kMean;
   Variable pos_weight = {};  // weight of positive examples, broadcast
 };
-/// Returns binary_cross_entropy(sigmoid(x), t) without overflow. The weights broadcast.
+/// Returns -(p t log sigmoid(x) + (1 - t) log sigmoid(-x)) with the positive weight p, which is
+/// binary_cross_entropy(sigmoid(x), t) for p = 1. Small losses and gradients keep their digits. The
+/// weights broadcast.
 Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
                                           BceWithLogitsOptions options = {},
                                           Where where = Where::current());
