@@ -75,9 +75,10 @@ def I(bound, *shape): return In("index", *shape, bound=bound)
 
 
 class Row:
-    def __init__(self, op, inputs, attrs, function, limit, dtypes, order, why):
+    def __init__(self, op, inputs, attrs, function, limit, dtypes, order, why, with_signs):
         self.op, self.inputs, self.attrs, self.function = op, inputs, attrs, function
         self.limit, self.dtypes, self.order, self.why = limit, dtypes, order, why
+        self.with_signs = with_signs  # gives PyTorch's results the signs of ours, where signs are free
 
 
 def find(name):
@@ -87,9 +88,9 @@ def find(name):
     raise LookupError(f"PyTorch has no {name}: give its row a function")
 
 
-def row(op, *inputs, torch_function=None, limit=16, dtypes=None, order=2, why=None, **attrs):
+def row(op, *inputs, torch_function=None, limit=16, dtypes=None, order=2, why=None, with_signs=None, **attrs):
     assert order == 2 or why, op
-    ROWS.append(Row(op, list(inputs), attrs, torch_function, limit, dtypes, order, why))
+    ROWS.append(Row(op, list(inputs), attrs, torch_function, limit, dtypes, order, why, with_signs))
 
 
 POINT = 4  # ulp of the largest element; for elementwise ops
@@ -252,6 +253,22 @@ def products():
 def eye_like(x): return torch.eye(x.shape[-1], dtype=x.dtype)
 
 
+def signs_of_columns(vectors, ours):
+    """Returns 1 or -1 for each column: the sign of its product with our column."""
+    return torch.where((vectors.detach() * torch.from_numpy(ours)).sum(-2, keepdim=True) < 0, -1.0, 1.0)
+
+
+def eigh_with_signs(results, ours):
+    values, vectors = results
+    return values, vectors * signs_of_columns(vectors, ours[1])
+
+
+def svd_with_signs(results, ours):
+    u, values, vh = results
+    signs = signs_of_columns(u, ours[0])
+    return u * signs, values, vh * signs.mT
+
+
 def linear_algebra():
     exact = {"dtypes": ("F64", "F32"), "limit": 64}
     for shape in ((3, 3), (2, 3, 3)):
@@ -277,10 +294,10 @@ def linear_algebra():
         row("cholesky_solve", N(3, 2), A(3, 3), upper=upper, **exact, torch_function=lambda b, t, upper:
             torch.cholesky_solve(b, t.triu() if upper else t.tril(), upper))
     for shape in ((3, 3), (2, 3, 2), (2, 4)):
-        row("linalg.svd", N(*shape), full_matrices=False, torch_function=torch.linalg.svd, **exact)
+        row("linalg.svd", N(*shape), full_matrices=False, torch_function=torch.linalg.svd, with_signs=svd_with_signs, **exact)
     for op in "cholesky eigvalsh".split():
         row("linalg." + op, In("definite", 3, 3), torch_function=getattr(torch.linalg, op), **exact)
-    row("linalg.eigh", In("definite", 2, 3, 3), torch_function=torch.linalg.eigh, **exact)
+    row("linalg.eigh", In("definite", 2, 3, 3), torch_function=torch.linalg.eigh, with_signs=eigh_with_signs, **exact)
     row("linalg.vector_norm", N(3, 4), ord=3.0, dim=[1], torch_function=torch.linalg.vector_norm)
     for order in ("fro", "nuc", "1", "-1", "2", "-2", "inf", "-inf"):
         row("linalg.matrix_norm", N(3, 4), ord=order, torch_function=lambda x, ord: torch.linalg.matrix_norm(
