@@ -49,6 +49,24 @@ inline BFloat16Bits encode_bfloat16(xsimd::batch<float> values) {
   return __builtin_convertvector(upper >> 16, BFloat16Bits);
 }
 
+#if XSIMD_WITH_AVX512F
+/// The same for either 16-bit type. The maskz forms avoid warnings of g++ 12 about its own headers.
+template <typename T>
+Batch<T> decode_half(__m256i bits) {
+  if constexpr (std::is_same_v<T, bfloat16>)
+    return decode_bfloat16(std::bit_cast<BFloat16Bits>(bits));
+  else
+    return _mm512_maskz_cvtph_ps(0xffff, bits);
+}
+template <typename T>
+__m256i encode_half(Batch<T> values) {
+  if constexpr (std::is_same_v<T, bfloat16>)
+    return std::bit_cast<__m256i>(encode_bfloat16(values));
+  else
+    return _mm512_maskz_cvtps_ph(0xffff, values, 0);
+}
+#endif
+
 /// Prefetch a cache line for reading or writing. The address may be invalid. The hardware
 /// prefetcher stops at the end of a page, so a long loop without these hints mostly waits.
 inline constexpr int64_t kFetchAhead = 2048;  // bytes
@@ -65,9 +83,8 @@ Batch<T> load_batch(const T* from) {
     std::memcpy(&bits, from, sizeof bits);
     return decode_bfloat16(bits);
   } else {
-#if XSIMD_WITH_AVX512F  // maskz forms: g++ 12 warns about its own headers for the others
-    return Batch<T>(
-        _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+#if XSIMD_WITH_AVX512F
+    return decode_half<T>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 #elif XSIMD_WITH_AVX && defined(__F16C__)
     return Batch<T>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 #else
@@ -87,7 +104,7 @@ void store_batch(T* to, Batch<T> values) {
     std::memcpy(to, &bits, sizeof bits);
   } else {
 #if XSIMD_WITH_AVX512F
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtps_ph(0xffff, values, 0));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), encode_half<T>(values));
 #elif XSIMD_WITH_AVX && defined(__F16C__)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(values, 0));
 #else
@@ -98,6 +115,25 @@ void store_batch(T* to, Batch<T> values) {
   }
 }
 
+/// The forms of load_some() and store_some() by way of memory. Not inlined, because they are longer
+/// than most formulas.
+template <typename T>
+[[gnu::noinline]] Batch<T> load_by_memory(const T* from, int64_t count) {
+  if (count == 1) return Batch<T>(static_cast<Compute<T>>(from[0]));
+  alignas(64) T elements[kLanes<T>];
+  for (int64_t i = 0; i < kLanes<T>; ++i) elements[i] = from[i < count ? i : 0];
+  return load_batch(elements);
+}
+template <typename T>
+[[gnu::noinline]] void store_by_memory(T* to, int64_t count, Batch<T> values) {
+  alignas(64) T elements[kLanes<T>];
+  store_batch(elements, values);
+  if (count == 1)
+    to[0] = elements[0];
+  else
+    std::memcpy(to, elements, size_t(count) * sizeof(T));
+}
+
 /// Loads `count` elements, 0 < count < kLanes<T>; the remaining lanes repeat the first element.
 template <typename T>
 Batch<T> load_some(const T* from, int64_t count) {
@@ -105,11 +141,16 @@ Batch<T> load_some(const T* from, int64_t count) {
   if constexpr (std::is_same_v<T, float>)
     return Batch<T>(
         _mm512_mask_loadu_ps(_mm512_set1_ps(from[0]), __mmask16((1u << count) - 1), from));
+  else if constexpr (std::is_same_v<T, double>)
+    return Batch<T>(
+        _mm512_mask_loadu_pd(_mm512_set1_pd(from[0]), __mmask8((1u << count) - 1), from));
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  else if constexpr (kIsHalf<T>)
+    return decode_half<T>(_mm256_mask_loadu_epi16(_mm256_set1_epi16(std::bit_cast<short>(from[0])),
+                                                  __mmask16((1u << count) - 1), from));
 #endif
-  if (count == 1) return Batch<T>(static_cast<Compute<T>>(from[0]));
-  alignas(64) T elements[kLanes<T>];
-  for (int64_t i = 0; i < kLanes<T>; ++i) elements[i] = from[i < count ? i : 0];
-  return load_batch(elements);
+#endif
+  return load_by_memory(from, count);
 }
 
 /// Stores the first `count` lanes.
@@ -118,13 +159,14 @@ void store_some(T* to, int64_t count, Batch<T> values) {
 #if XSIMD_WITH_AVX512F
   if constexpr (std::is_same_v<T, float>)
     return _mm512_mask_storeu_ps(to, __mmask16((1u << count) - 1), values);
+  else if constexpr (std::is_same_v<T, double>)
+    return _mm512_mask_storeu_pd(to, __mmask8((1u << count) - 1), values);
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  else if constexpr (kIsHalf<T>)
+    return _mm256_mask_storeu_epi16(to, __mmask16((1u << count) - 1), encode_half<T>(values));
 #endif
-  alignas(64) T elements[kLanes<T>];
-  store_batch(elements, values);
-  if (count == 1)
-    to[0] = elements[0];
-  else
-    std::memcpy(to, elements, size_t(count) * sizeof(T));
+#endif
+  store_by_memory(to, count, values);
 }
 
 /// Applies f to each lane; for functions without a vector form.
