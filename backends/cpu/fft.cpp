@@ -1,5 +1,6 @@
 // Fourier transforms along one dimension. A few signals at a time are gathered into a buffer of the
-// thread, with separate real and imaginary parts, transformed, and scattered to the result.
+// thread, with separate real and imaginary parts, transformed, and scattered to the result. Few or
+// long contiguous signals are transformed one by one.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -23,7 +24,9 @@ namespace {
 constexpr int64_t kLines = 16;          // signals at a time: a cache line of floats
 constexpr int64_t kElements = 1 << 15;  // elements at a time, so that they stay in the second-level
                                         // cache
-constexpr int64_t kSerial = 1 << 14;    // elements that do not justify a second thread
+constexpr int64_t kLongSignal = 1 << 10;  // elements from which signals are faster one by one, in
+                                          // vectors along the signal
+constexpr int64_t kSerial = 1 << 14;      // elements that do not justify a second thread
 
 /// The signals of a tensor [outer, n, inner]; elements are T or pairs of T.
 struct Lines {
@@ -38,7 +41,27 @@ struct Lines {
 /// j * width + i; the lanes from `lines` to `width` are zero.
 struct Group {
   int64_t first, lines, width;
+
+  bool is_single() const { return width == 1; }
 };
+
+// Loops over the elements of a single contiguous signal, in vectors.
+
+/// Separates `count` pairs.
+template <typename T>
+void split_pairs(const T* from, int64_t count, Signals<T> into) {
+  T* __restrict re = into.re, * __restrict im = into.im;
+#pragma omp simd
+  for (int64_t j = 0; j < count; ++j) re[j] = from[2 * j], im[j] = from[2 * j + 1];
+}
+
+/// Joins `count` pairs, multiplied by the factor.
+template <typename T>
+void join_pairs(Signals<T> from, int64_t count, T factor, T* __restrict to) {
+  const T *re = from.re, *im = from.im;
+#pragma omp simd
+  for (int64_t j = 0; j < count; ++j) to[2 * j] = re[j] * factor, to[2 * j + 1] = im[j] * factor;
+}
 
 /// Calls f(i, j, offset of signal first + i) for elements begin <= j < count of a group of signals,
 /// in an order that accesses memory in contiguous pieces: adjacent signals together, others a few
@@ -85,6 +108,8 @@ template <typename T>
 void read_pairs(const Lines& at, int64_t scale, const Group& group, int64_t count, const T* from,
                 Signals<T> into) {
   const int64_t width = group.width;
+  if (at.inner == 1 && group.is_single())
+    return split_pairs(from + scale * group.first * at.n, count, into);
   const int64_t covered = for_each_square<T>(at, group, count, [&](int64_t i, int64_t j) {
     if constexpr (std::is_same_v<T, float>) {
       FloatVector rows[kSide];
@@ -138,15 +163,17 @@ void write_pairs(const Lines& at, int64_t scale, const Group& group, int64_t cou
 /// Calls gather(group, x), the plan and scatter(group, y) for every group. x has room for one
 /// element more than the plan's length. With `inverse` the exponent is positive.
 template <typename T, typename Gather, typename Scatter>
-void transform(const FftPlan<T>& plan, int64_t count, bool inverse, const Gather& gather,
+void transform(const FftPlan<T>& plan, const Lines& at, bool inverse, const Gather& gather,
                const Scatter& scatter) {
-  const int64_t n = plan.length();
+  const int64_t n = plan.length(), count = at.count();
   // Whole vectors: loops over the rest of a vector take longer than the vector.
   const auto whole = [](int64_t lines) {
     return 4 * lines > kLanes<T> ? (lines + kLanes<T> - 1) / kLanes<T> * kLanes<T> : lines;
   };
   const int64_t some = std::clamp<int64_t>(kElements / n, 1, kLines);
-  const int64_t lines = std::min(count, whole(some)), width = whole(lines);
+  const bool one_by_one =
+      at.inner == 1 && plan.takes_single() && (count < kLines || n >= kLongSignal);
+  const int64_t lines = one_by_one ? 1 : std::min(count, whole(some)), width = whole(lines);
   const int64_t groups = (count + lines - 1) / lines;
   const int threads =
       count * n < kSerial ? 1 : int(std::min<int64_t>(groups, omp_get_max_threads()));
@@ -177,17 +204,40 @@ void complex_transform(const Tensor& x, bool inverse, double scale, Tensor& y) {
   };
   const auto scatter = [&](const Group& group, Signals<T> out) {
     const int64_t width = group.width;
+    if (at.inner == 1 && group.is_single())
+      return join_pairs(out, at.n, T(scale), to + 2 * group.first * at.n);
     write_pairs(at, 2, group, at.n, T(scale), to, [=](int64_t j, const auto& load) {
       return std::pair(load(out.re + j * width), load(out.im + j * width));
     });
   };
-  transform(*plan, at.count(), inverse, gather, scatter);
+  transform(*plan, at, inverse, gather, scatter);
 }
 
 // An even number of samples is transformed as half as many complex numbers: even samples are the
 // real parts, odd samples the imaginary parts. The result is Z = E + i O, where E and O, the
 // transforms of the even and odd samples, are the symmetric and antisymmetric parts of Z; X[k] =
 // E[k] + w^k O[k]. An odd number of samples is transformed as complex numbers.
+
+/// Writes the frequencies of a real signal, given the transform of half as many complex numbers.
+/// Only adds products: g++ 12 fuses multiplications with alternate additions and subtractions,
+/// -ffp-contract=off notwithstanding, which would round unlike the transform of a group.
+template <typename T>
+void write_half_spectrum(Signals<T> z, const std::complex<T>* roots, int64_t half, T factor, T ends,
+                         T* __restrict to) {
+  const T *re = z.re, *im = z.im, *w = reinterpret_cast<const T*>(roots);
+#pragma omp simd
+  for (int64_t k = 1; k < half; ++k) {
+    const T other_r = re[half - k], other_i = im[half - k];
+    const T even_r = (re[k] + other_r) * T(0.5), even_i = (im[k] - other_i) * T(0.5);
+    const T odd_r = (im[k] + other_i) * T(0.5), odd_i = (other_r - re[k]) * T(0.5);
+    const T minus_odd_i = (re[k] - other_r) * T(0.5);
+    to[2 * k] = (even_r + (odd_r * w[2 * k] + minus_odd_i * w[2 * k + 1])) * factor;
+    to[2 * k + 1] = (even_i + (odd_r * w[2 * k + 1] + odd_i * w[2 * k])) * factor;
+  }
+  to[0] = (re[0] + im[0]) * ends * factor;
+  to[2 * half] = (re[0] - im[0]) * ends * factor;
+  to[1] = to[2 * half + 1] = T(0);
+}
 
 template <typename T>
 void real_transform(const Tensor& x, double scale, double ends, Tensor& y) {
@@ -209,6 +259,8 @@ void real_transform(const Tensor& x, double scale, double ends, Tensor& y) {
   };
   const auto scatter = [&](const Group& group, Signals<T> out) {
     const int64_t width = group.width;
+    if (even && at.inner == 1 && group.is_single())
+      return write_half_spectrum(out, roots, half, T(scale), T(ends), to + 2 * group.first * m);
     write_pairs(result, 2, group, m, T(scale), to, [=](int64_t k, const auto& load) {
       const bool at_end = k == 0 || (even && k == half);  // the mirror image of both is element 0
       const int64_t here = (at_end ? 0 : k) * width;
@@ -228,7 +280,7 @@ void real_transform(const Tensor& x, double scale, double ends, Tensor& y) {
       return std::pair(re, im);
     });
   };
-  transform(*plan, at.count(), /*inverse=*/false, gather, scatter);
+  transform(*plan, at, /*inverse=*/false, gather, scatter);
 }
 
 /// Replaces the frequencies X[0] ... X[half] of real signals by the transform of half as many
@@ -241,16 +293,34 @@ void join_halves(const std::complex<T>* roots, int64_t half, int64_t width, Sign
   for (int64_t k = 0; 2 * k <= half; ++k) {
     T *low_r = x.re + k * width, *low_i = x.im + k * width;
     T *high_r = x.re + (half - k) * width, *high_i = x.im + (half - k) * width;
-    const std::complex<T> w = roots[k], v = roots[half - k];
+    const std::complex<T> w = roots[k];  // roots[half - k] is -conj(w)
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) {
       const T even_r = low_r[i] + high_r[i], even_i = low_i[i] - high_i[i];
       const T rest_r = low_r[i] - high_r[i], rest_i = low_i[i] + high_i[i];
-      high_r[i] = even_r - (rest_i * v.real() + rest_r * v.imag());
-      high_i[i] = (rest_i * v.imag() - rest_r * v.real()) - even_i;
-      low_r[i] = even_r - (rest_i * w.real() - rest_r * w.imag());
-      low_i[i] = even_i + (rest_r * w.real() + rest_i * w.imag());
+      const T odd_r = rest_i * w.real() - rest_r * w.imag();
+      const T odd_i = rest_r * w.real() + rest_i * w.imag();
+      high_r[i] = even_r + odd_r, high_i[i] = odd_i - even_i;
+      low_r[i] = even_r - odd_r, low_i[i] = even_i + odd_i;
     }
+  }
+}
+
+/// join_halves() for a single signal, in vectors of frequencies.
+template <typename T>
+void join_halves_of_single(const std::complex<T>* roots, int64_t half, Signals<T> x) {
+  T *re = x.re, *im = x.im;
+  const T* w = reinterpret_cast<const T*>(roots);
+  im[0] = im[half] = T(0);
+#pragma omp simd
+  for (int64_t k = 0; k <= half / 2; ++k) {
+    const int64_t l = half - k;  // may be k, whose results are stored last
+    const T even_r = re[k] + re[l], even_i = im[k] - im[l];
+    const T rest_r = re[k] - re[l], rest_i = im[k] + im[l];
+    const T odd_r = rest_i * w[2 * k] - rest_r * w[2 * k + 1];
+    const T odd_i = rest_r * w[2 * k] + rest_i * w[2 * k + 1];
+    re[l] = even_r + odd_r, im[l] = odd_i - even_i;
+    re[k] = even_r - odd_r, im[k] = even_i + odd_i;
   }
 }
 
@@ -271,7 +341,9 @@ void inverse_real_transform(const Tensor& x, double scale, double ends, Tensor& 
       into.re[i] *= T(ends);
       if (even) into.re[half * width + i] *= T(ends);
     }
-    if (even) return join_halves(roots, half, width, into);
+    if (even)
+      return group.is_single() ? join_halves_of_single(roots, half, into)
+                               : join_halves(roots, half, width, into);
     std::fill_n(into.im, width, T(0));
     for (int64_t k = m; k < at.n; ++k)
       for (int64_t i = 0; i < width; ++i) {
@@ -281,6 +353,8 @@ void inverse_real_transform(const Tensor& x, double scale, double ends, Tensor& 
   };
   const auto scatter = [&](const Group& group, Signals<T> out) {
     const int64_t width = group.width;
+    if (even && at.inner == 1 && group.is_single())
+      return join_pairs(out, half, factor, to + group.first * at.n);
     if (even)
       return write_pairs(at, 1, group, half, factor, to, [=](int64_t j, const auto& load) {
         return std::pair(load(out.re + j * width), load(out.im + j * width));
@@ -289,7 +363,7 @@ void inverse_real_transform(const Tensor& x, double scale, double ends, Tensor& 
       to[start + j * at.inner] = out.re[j * width + i] * factor;
     });
   };
-  transform(*plan, at.count(), /*inverse=*/true, gather, scatter);
+  transform(*plan, at, /*inverse=*/true, gather, scatter);
 }
 
 constexpr TypeList<float, double> kRealTypes{};

@@ -84,17 +84,24 @@ TEST(Fft, LongLengths) {
     }
 }
 
+// Few signals and long signals are transformed one by one, others in groups.
 TEST(Fft, AValueDoesNotDependOnItsNeighbours) {
   manual_seed(5);
-  for (int64_t n : {12, 37, 64}) {
-    const Variable x = randn({23, n, 2}), y = fft::fft(x);
-    const Variable across = fft::fft(transpose(x, 0, 1), {.dim = 0});
-    for (int64_t i = 0; i < 23; ++i) {
-      const auto expected = fft::fft(select(x, 0, i)).to_vector<float>();
-      EXPECT_EQ(select(y, 0, i).to_vector<float>(), expected);
-      EXPECT_EQ(select(across, 1, i).to_vector<float>(), expected);
+  for (DType dtype : {f32, f64})
+    for (int64_t n : {12, 37, 64, 200, 256, 1000, 1024, 2048}) {
+      const Variable x = randn({23, n, 2}, {.dtype = dtype}), real = select(x, 2, 0);
+      const Variable y = fft::fft(x), z = fft::rfft(real), back = fft::irfft(z, {.n = n});
+      const Variable across = fft::fft(transpose(x, 0, 1), {.dim = 0});
+      const auto bits = [](const Variable& value) { return value.to_vector<double>(); };
+      for (int64_t i : {0, 7, 22}) {
+        const auto expected = bits(fft::fft(select(x, 0, i)));
+        EXPECT_EQ(bits(select(y, 0, i)), expected) << n << ' ' << dtype;
+        EXPECT_EQ(bits(select(across, 1, i)), expected) << n << ' ' << dtype;
+        EXPECT_EQ(bits(select(z, 0, i)), bits(fft::rfft(select(real, 0, i)))) << n << ' ' << dtype;
+        EXPECT_EQ(bits(select(back, 0, i)), bits(fft::irfft(select(z, 0, i), {.n = n})))
+            << n << ' ' << dtype;
+      }
     }
-  }
 }
 
 TEST(Fft, ExactValues) {

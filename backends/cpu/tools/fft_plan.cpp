@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/transpose.h"
 #include "core/base/internal/mutex.h"
 
 namespace tapegrad::backends::cpu {
@@ -136,11 +137,58 @@ void run_stage(int64_t parts, int64_t count, const T* twiddle, Signals<T> x, Sig
       constexpr int64_t kWhole = kLanes<T>;
       int64_t q = 0;
       for (; q + kWhole <= count; q += kWhole) run(q, typename VectorOf<T, kWhole>::Type{}, turns);
-      for (; q + kWhole / 4 <= count; q += kWhole / 4)
-        run(q, typename VectorOf<T, kWhole / 4>::Type{}, turns);
+      for (; q + kWhole / 2 <= count; q += kWhole / 2)
+        run(q, typename VectorOf<T, kWhole / 2>::Type{}, turns);
       for (; q < count; ++q) run(q, T{}, turns);
     };
     p == 0 ? run_all(std::false_type()) : run_all(std::true_type());
+  }
+}
+
+/// Runs the first stage of a single line for radix 8. Lanes are parts, because a part has only one
+/// element; the results of a part are adjacent, so that each square of results is transposed.
+template <typename T>
+void run_first_stage(int64_t parts, const T* turns, Signals<T> x, Signals<T> y) {
+  constexpr int kCount = int(kLanes<T>), kSide = std::min(kCount, 8);
+  using V = typename VectorOf<T, kCount>::Type;
+  const auto load = [](const T* from) {
+    V v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+  };
+  for (int64_t begin = 0; begin < parts; begin += kCount) {
+    const int64_t p = std::min(begin, parts - kCount);  // the last vectors may overlap
+    V values[16];
+    V *re = values, *im = values + 8;
+    unrolled<8>([&](auto j) {
+      re[j()] = load(x.re + p + j() * parts);
+      im[j()] = load(x.im + p + j() * parts);
+    });
+    Butterfly<8, T>::run(re, im);
+    unrolled<7>([&](auto k) {
+      const V w_r = load(turns + 2 * k() * parts + p),
+              w_i = load(turns + (2 * k() + 1) * parts + p);
+      const V a = re[k() + 1], b = im[k() + 1];
+      re[k() + 1] = a * w_r - b * w_i;
+      im[k() + 1] = a * w_i + b * w_r;
+    });
+    if constexpr (kCount == 16) {  // a row holds the real and the imaginary parts
+      transpose_square<16>(values);
+      unrolled<16>([&](auto l) {
+        std::memcpy(y.re + (p + l()) * 8, &values[l()], sizeof(V) / 2);
+        std::memcpy(y.im + (p + l()) * 8, reinterpret_cast<const T*>(&values[l()]) + 8,
+                    sizeof(V) / 2);
+      });
+    } else {
+      for (int k = 0; k < 8; k += kSide) {
+        transpose_square<kSide>(re + k);
+        transpose_square<kSide>(im + k);
+        unrolled<kSide>([&](auto l) {
+          std::memcpy(y.re + (p + l()) * 8 + k, &re[k + l()], sizeof(V));
+          std::memcpy(y.im + (p + l()) * 8 + k, &im[k + l()], sizeof(V));
+        });
+      }
+    }
   }
 }
 
@@ -253,6 +301,11 @@ void FftPlan<T>::make_stages() {
     rest /= radix;
     stages_.push_back(std::move(stage));
   }
+  if (stages_.empty() || stages_[0].radix != 8 || stages_[0].parts < kLanes<T>) return;
+  const Stage& first = stages_[0];
+  for (int64_t column = 0; column < 14; ++column)
+    for (int64_t p = 0; p < first.parts; ++p)
+      first_turns_.push_back(first.twiddle[size_t(14 * p + column)]);
 }
 
 // Because j k = (j^2 + k^2 - (k - j)^2) / 2, the sum is a convolution with the conjugate of the
@@ -321,6 +374,11 @@ Signals<T> FftPlan<T>::run(Signals<T> x, int64_t lines, T* workspace) const {
   for (const Stage& stage : stages_) {
     const int64_t count = lines * stage.step;
     const T* twiddle = stage.twiddle.data();
+    if (count == 1 && takes_single()) {
+      run_first_stage(stage.parts, first_turns_.data(), x, y);
+      std::swap(x, y);
+      continue;
+    }
     switch (stage.radix) {
       case 2:
         run_stage<2>(stage.parts, count, twiddle, x, y);

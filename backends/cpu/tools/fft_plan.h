@@ -43,6 +43,8 @@ class FftPlan {
   static std::shared_ptr<const FftPlan> of(int64_t n);
 
   int64_t length() const { return n_; }
+  /// Whether run() uses whole vectors for a single line.
+  bool takes_single() const { return !first_turns_.empty(); }
   /// Number of elements of T that run() needs as workspace, per line.
   int64_t workspace() const;
   /// Transforms all lines with exp(-2 pi i j k / n), without a scale factor. Returns the location
@@ -67,6 +69,8 @@ class FftPlan {
 
   int64_t n_;
   std::vector<Stage> stages_;
+  std::vector<T> first_turns_;  // twiddle of a first stage of radix 8 as arrays along the parts:
+                                // the real and imaginary parts for k = 1, for k = 2, ...
   std::shared_ptr<const FftPlan> convolution_;  // Bluestein's convolution plan, else empty
   std::vector<std::complex<T>> chirp_;          // exp(-pi i j^2 / n)
   std::vector<std::complex<T>> spectrum_;       // transform of the conjugate chirp, divided by the

@@ -28,12 +28,12 @@ Vector join_high(Vector a, Vector b, std::integer_sequence<int, I...>) {
 }
 
 /// Exchanges the bit kBit of the row index and of the lane index.
-template <int kBit>
-[[gnu::always_inline]] inline void exchange(FloatVector* rows) {
-  constexpr std::make_integer_sequence<int, kLanes<float>> kIndices;
-  unrolled<kLanes<float>>([&](auto i) {
+template <int kBit, int kCount = int(kLanes<float>), typename Vector>
+[[gnu::always_inline]] inline void exchange(Vector* rows) {
+  constexpr std::make_integer_sequence<int, kCount> kIndices;
+  unrolled<kCount>([&](auto i) {
     if constexpr ((i() & kBit) == 0) {
-      const FloatVector a = rows[i()], b = rows[i() + kBit];
+      const Vector a = rows[i()], b = rows[i() + kBit];
       rows[i()] = join_low<kBit>(a, b, kIndices);
       rows[i() + kBit] = join_high<kBit>(a, b, kIndices);
     }
@@ -67,6 +67,13 @@ template <typename Element, typename Vector, typename Combine>
   if constexpr (kLanes<float> >= 16) detail::exchange<8>(rows);
   if constexpr (kLanes<float> >= 8) detail::exchange<4>(rows);
   detail::exchange<2>(rows), detail::exchange<1>(rows);
+}
+
+/// Transposes a matrix of kCount vectors of kCount elements.
+template <int kCount, int kBit = kCount / 2, typename Vector>
+[[gnu::always_inline]] inline void transpose_square(Vector* rows) {
+  detail::exchange<kBit, kCount>(rows);
+  if constexpr (kBit > 1) transpose_square<kCount, kBit / 2>(rows);
 }
 
 /// Transposes like transpose(), in the order that lets the compiler drop repeated work if only the
