@@ -16,6 +16,10 @@ void Error::note(std::string_view line) {
 }
 
 namespace detail {
+void ErrorText::add(std::string_view part) { text_ += part; }
+void ErrorText::add(char part) { text_ += part; }
+void ErrorText::add(long long part) { text_ += std::to_string(part); }
+void ErrorText::add(unsigned long long part) { text_ += std::to_string(part); }
 void ErrorText::add(double part) {
   ClassicText out;
   out << part;

@@ -75,13 +75,17 @@ struct IoError : Error {
 namespace detail {
 
 /// Builds the text of an error like a stream, but without <sstream>, which would cost every user of
-/// the library compile time.
+/// the library compile time. The functions that append are not inline, because a caller is a check
+/// that almost never fails.
 class ErrorText {
  public:
-  void add(std::string_view part) { text_ += part; }
-  void add(char part) { text_ += part; }
+  void add(std::string_view part);
+  void add(char part);
   void add(double part);
-  void add(std::integral auto part) { text_ += std::to_string(part); }
+  void add(long long part);
+  void add(unsigned long long part);
+  void add(std::signed_integral auto part) { add(static_cast<long long>(part)); }
+  void add(std::unsigned_integral auto part) { add(static_cast<unsigned long long>(part)); }
   /// Appends a value of any other type that can be written to a stream.
   template <typename T>
   requires(!std::convertible_to<const T&, std::string_view> &&
@@ -103,6 +107,22 @@ void locate_call(Error& error);
 /// Adds the user's source line, unless `where` is empty, and the name of the running module.
 [[gnu::cold]] void locate(Error& error, Where where);
 
+/// Throws E with the location of the running rule or composed op.
+template <typename E>
+[[noreturn, gnu::cold, gnu::noinline]] void throw_in_call(const std::string& text) {
+  E error(text);
+  locate_call(error);
+  throw error;
+}
+
+/// Throws E with the location `where`.
+template <typename E>
+[[noreturn, gnu::cold, gnu::noinline]] void throw_at(Where where, const std::string& text) {
+  E error(text);
+  locate(error, where);
+  throw error;
+}
+
 }  // namespace detail
 
 /// Throws E with a message made of the concatenated parts. The function is cold and never inlined,
@@ -111,9 +131,7 @@ template <typename E, typename... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
   detail::ErrorText text;
   (text.add(parts), ...);
-  E error(text.text());
-  detail::locate_call(error);
-  throw error;
+  detail::throw_in_call<E>(text.text());
 }
 
 /// Returns work(). Adds the user's line to an error that has no location.
@@ -132,9 +150,7 @@ template <typename E, typename... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail_at(Where where, const Parts&... parts) {
   detail::ErrorText text;
   (text.add(parts), ...);
-  E error(text.text());
-  detail::locate(error, where);
-  throw error;
+  detail::throw_at<E>(where, text.text());
 }
 
 }  // namespace tapegrad
