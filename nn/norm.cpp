@@ -11,6 +11,7 @@
 #include "ops/create.h"
 #include "ops/norm.h"
 #include "ops/rearrange.h"
+#include "ops/view.h"
 
 namespace tapegrad::nn {
 
@@ -164,18 +165,27 @@ InstanceNorm3d::InstanceNorm3d(int64_t num_features, double eps, double momentum
     : BatchNorm(of_instances({{where}, num_features, eps, momentum, affine, track_running_stats})) {
 }
 
+/// Calls `normalize` with a batch; `sizes` names its dimensions. An input without the first
+/// dimension becomes a batch of one instance.
+template <typename Normalize>
+static Variable as_batch(const Variable& x, int rank, std::string_view name, std::string_view sizes,
+                         const Normalize& normalize) {
+  if (x.rank() == rank - 1) return squeeze(normalize(unsqueeze(x, 0)), 0);
+  if (x.rank() != rank)
+    fail<ShapeError>(name, ": an input is [n, ", sizes, "] or [", sizes, "], not ", x.shape());
+  return normalize(x);
+}
 Variable InstanceNorm1d::forward(const Variable& x, Where where) const {
-  if (x.rank() != 3) fail<ShapeError>("InstanceNorm1d: an input is [n, c, l], not ", x.shape());
-  return normalize(x, where);
+  return as_batch(x, 3, kName, "c, l",
+                  [&](const Variable& batch) { return normalize(batch, where); });
 }
 Variable InstanceNorm2d::forward(const Variable& x, Where where) const {
-  if (x.rank() != 4) fail<ShapeError>("InstanceNorm2d: an input is [n, c, h, w], not ", x.shape());
-  return normalize(x, where);
+  return as_batch(x, 4, kName, "c, h, w",
+                  [&](const Variable& batch) { return normalize(batch, where); });
 }
 Variable InstanceNorm3d::forward(const Variable& x, Where where) const {
-  if (x.rank() != 5)
-    fail<ShapeError>("InstanceNorm3d: an input is [n, c, d, h, w], not ", x.shape());
-  return normalize(x, where);
+  return as_batch(x, 5, kName, "c, d, h, w",
+                  [&](const Variable& batch) { return normalize(batch, where); });
 }
 
 GroupNorm::GroupNorm(int64_t num_groups, int64_t num_channels, double eps, bool affine, Where where)

@@ -118,7 +118,7 @@ struct InstanceNormOptions {
   bool track_running_stats = false;  // maintain running statistics, and use them after eval()
 };
 
-/// Normalize each channel of each example: for [n, c, l], [n, c, h, w] and [n, c, d, h, w].
+/// Normalize each channel of each example, [n, c, l], or of one example, [c, l]; as well in 2D, 3D.
 class InstanceNorm1d final : public BatchNorm<InstanceNorm1d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm1d";

@@ -84,6 +84,10 @@ TEST(FunctionLayers, Norms) {
   expect_layer(InstanceNorm1d(), line, instance_norm(line));
   expect_layer(InstanceNorm2d(), plane, instance_norm(plane));
   expect_layer(InstanceNorm3d(), volume, instance_norm(volume));
+  // An input without a batch.
+  expect_layer(InstanceNorm1d(), select(line, 0, 1), select(instance_norm(line), 0, 1));
+  expect_layer(InstanceNorm2d(), select(plane, 0, 1), select(instance_norm(plane), 0, 1));
+  expect_layer(InstanceNorm3d(), select(volume, 0, 1), select(instance_norm(volume), 0, 1));
   expect_layer(std::move(RMSNorm({.normalized_shape = {3, 2}}).to(f64)), plane,
                rms_norm(plane, {3, 2}));
   expect_layer(LocalResponseNorm(2), plane, local_response_norm(plane, 2));

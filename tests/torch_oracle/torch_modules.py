@@ -1,4 +1,4 @@
-"""Compares every module with PyTorch's: state, results, buffers, and gradients in inputs and parameters.
+"""Compares every module with PyTorch's: state, results, buffers, gradients in inputs and parameters, and second-order gradients.
 
     torch_modules.py build/tests/torch_oracle/torch_oracle_modules [--format=markdown]
 
@@ -24,21 +24,25 @@ import harness
 
 warnings.filterwarnings("ignore")
 EPS = {"float64": 2.0 ** -52, "float32": 2.0 ** -23, "float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
-LIMITS = {"out": 16, "grad": 32}
+LIMITS = {"out": 16, "grad": 32, "second": 128}
 # Modules for which PyTorch 1.13 has a factor of the gradient in float32, also for float64: 1 / 6
 # and 1 / alpha.
 FLOAT_GRADIENT = ("Hardsigmoid", "CELU")
+# PyTorch adds 1e-12 to the divisors of the second derivative of this loss.
+FLOAT_SECOND = ("BCELoss",)
 
 
 class RMSNorm(torch.nn.Module):
     """Implements the formula of later PyTorch versions; PyTorch 1.13 lacks this module."""
 
-    def __init__(self, shape, eps):
+    def __init__(self, shape, eps, elementwise_affine=True):
         super().__init__()
-        self.weight, self.eps = torch.nn.Parameter(torch.ones(shape)), eps
+        self.dims, self.eps = tuple(range(-len(shape), 0)), eps
+        self.register_parameter("weight", torch.nn.Parameter(torch.ones(shape)) if elementwise_affine else None)
 
     def forward(self, x):
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
+        y = x * torch.rsqrt(x.square().mean(self.dims, keepdim=True) + self.eps)
+        return y if self.weight is None else y * self.weight
 
 
 class ChannelShuffle(torch.nn.Module):
@@ -74,7 +78,10 @@ class Case:
         return {key[len(prefix):]: as_torch(x) for key, x in self.got.items() if key.startswith(prefix)}
 
     def expected(self):
-        """Returns results and buffers, and gradients, under the names that our recorder uses."""
+        """Returns results and buffers, gradients, and second-order gradients, under the names that our recorder uses.
+
+        The last are those of the sum of the gradients times random weights; None if PyTorch does not implement them.
+        """
         m = eval(self.line["torch"], dict(NAMES)).double()
         m.train(self.line["training"])
         m.load_state_dict(self.part("state/"), strict=True)
@@ -84,23 +91,41 @@ class Case:
         for i, wanted in enumerate(self.line["wants_gradient"]):
             if wanted:
                 leaves[f"gradient/{i}"] = x[i].requires_grad_()
-        ys = flat(eval(self.line["call"], {"m": m, "x": x}))
+        ys = flat(eval(self.line["call"], {"m": m, "x": x, "torch": torch}))
         seeds = self.part("seed/")
         total = sum((y * seeds[str(k)]).sum() for k, y in enumerate(ys) if str(k) in seeds)
-        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True, create_graph=True)
         out = {f"y/{k}": y for k, y in enumerate(ys)}
         out.update({f"after/{name}": b for name, b in m.named_buffers()})
-        grad = {name: torch.zeros_like(leaf) + (0 if g is None else g) for (name, leaf), g in zip(leaves.items(), found)}
-        return out, grad
+        zeros = {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
+        grad = {name: zeros[name] + (0 if g is None else g) for name, g in zip(leaves, found)}
+        if self.line.get("once") and any(g.grad_fn for g in grad.values()):
+            try:
+                torch.autograd.grad(sum(g.sum() for g in grad.values()), list(leaves.values()), allow_unused=True)
+            except (RuntimeError, NotImplementedError):
+                return out, grad, None
+            raise TypeError("a second derivative is missing")
+        weights = self.part("weight/")
+        terms = [(grad[name] * w).sum() for name, w in weights.items() if grad[name].requires_grad]
+        second = {f"second/{name}": zero for name, zero in zeros.items()}
+        if terms:
+            try:
+                found = torch.autograd.grad(sum(terms), list(leaves.values()), allow_unused=True)
+            except (RuntimeError, NotImplementedError):
+                return out, grad, None
+            second = {name: zero + (0 if g is None else g) for (name, zero), g in zip(second.items(), found)}
+        return out, grad, second
 
     def compare(self):
         """Returns the largest errors of results and of gradients in ulp, and a description of a fault."""
-        out, grad = self.expected()
+        if "error" in self.line:
+            return {}, self.line["error"].splitlines()[0]
+        out, grad, second = self.expected()
         worst = {}
         ours = {key for key in self.got if key.split("/")[0] in ("y", "after")}
         if ours != set(out):
             return worst, f"results {sorted(ours)}, expected {sorted(out)}"
-        for level, expected in (("out", out), ("grad", grad)):
+        for level, expected in (("out", out), ("grad", grad), ("second", second or {})):
             arrays = {key: y.detach().numpy() for key, y in expected.items()}
             finite = {key: np.abs(y[np.isfinite(y)]).max(initial=0) for key, y in arrays.items()}
             for key, y in arrays.items():
@@ -110,7 +135,8 @@ class Case:
                 same = (got == y) | (np.isnan(got) & np.isnan(y))
                 error = np.where(same, 0, np.abs(got - y)).max(initial=0)
                 scale = finite[key] if level == "out" else max(finite.values())
-                rough = level == "grad" and self.name in FLOAT_GRADIENT and self.line["dtype"] == "float64"
+                rough = self.line["dtype"] == "float64" and (
+                    (level != "out" and self.name in FLOAT_GRADIENT) or (level == "second" and self.name in FLOAT_SECOND))
                 units = error / (EPS["float32" if rough else self.line["dtype"]] * max(scale, 1e-300))
                 worst[level] = max(worst.get(level, 0), units)
                 if not units <= LIMITS[level]:
@@ -124,16 +150,18 @@ def print_table(cases, worst, count, wrong):
 Printed by `tests/torch_oracle/torch_modules.py build/tests/torch_oracle/torch_oracle_modules --format=markdown` with PyTorch
 {torch.__version__}: {len(cases)} cases of {len(count)} modules, {len(wrong)} wrong. Each runs in float64, float32, bfloat16 and float16. The reference is
 PyTorch's module in float64 with our module's state (loaded strictly, so names must be equal) and the same rounded inputs.
-Results, buffers after the call, and gradients of every parameter and input are compared. Errors are the maximum over all
-dtypes, in units in the last place of the largest magnitude. Limits: {LIMITS['out']} for results, {LIMITS['grad']} for gradients. Gradients of
-`Hardsigmoid` and `CELU` in float64 are measured in units of float32, because PyTorch 1.13 computes 1 / 6 and 1 / alpha
-in float32. PyTorch lacks `RMSNorm` and a derivative of `ChannelShuffle`; the script defines both by their formulas. Not
+Results, buffers after the call, and gradients of every parameter and input are compared, and gradients of the sum of these
+gradients times random weights, where PyTorch implements them. Errors are the maximum over all dtypes, in units in the last
+place of the largest magnitude. Limits: {LIMITS['out']} for results, {LIMITS['grad']} for gradients, {LIMITS['second']} for second-order gradients.
+Gradients of `Hardsigmoid` and `CELU` in float64 are measured in units of float32, because PyTorch 1.13 computes 1 / 6
+and 1 / alpha in float32; so are second-order gradients of `BCELoss`, because PyTorch adds 1e-12 to their divisors.
+PyTorch 1.13 lacks `RMSNorm` and a derivative of `ChannelShuffle`; the script defines both by their formulas. Not
 compared: `Step`, `LPPool3d` and `Lambda`, which PyTorch lacks, and the random numbers of dropout.
 
-| module | cases | results | gradients |
-|---|---|---|---|""")
+| module | cases | results | gradients | second |
+|---|---|---|---|---|""")
     for name in count:
-        print(f"| `{name}` | {count[name]} | {worst[name]['out']:.2g} | {worst[name]['grad']:.2g} |")
+        print(f"| `{name}` | {count[name]} | {worst[name]['out']:.2g} | {worst[name]['grad']:.2g} | {worst[name]['second']:.2g} |")
     if wrong:
         print("\n### Wrong\n\n" + "\n".join(f"- {line}" for line in wrong))
 

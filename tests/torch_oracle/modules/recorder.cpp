@@ -43,6 +43,18 @@ void Recorder::operator()(const std::string& torch, const nn::Module& module, co
 
 void Recorder::compare(const std::string& torch, const std::string& call, const nn::Module& module,
                        const Variables& x, const std::function<Variables()>& forward) {
+  try {
+    run(torch, call, module, x, forward);
+  } catch (const Error& error) {
+    lines_.push_back({{"torch", torch},
+                      {"training", module.is_training()},
+                      {"dtype", name(dtype_)},
+                      {"error", error.what()}});
+  }
+}
+
+void Recorder::run(const std::string& torch, const std::string& call, const nn::Module& module,
+                   const Variables& x, const std::function<Variables()>& forward) {
   fill(module);
   const std::string id = std::to_string(lines_.size()) + '/';
   nlohmann::json line = {{"torch", torch},
@@ -80,8 +92,24 @@ void Recorder::compare(const std::string& torch, const std::string& call, const 
     store("seed/" + number, seeds.back());
   }
   for (const auto& [name, buffer] : module.named_buffers()) store("after/" + name, buffer);
-  const Variables found = grad(ys, leaves, seeds, {.allow_unused = true});
-  for (size_t i = 0; i < leaves.size(); ++i) store(gradients[i], found[i]);
+  Variables found, firsts, weights;
+  try {
+    found = grad(ys, leaves, seeds, {.create_graph = true, .allow_unused = true});
+  } catch (const AutogradError&) {
+    line["once"] = true;
+    found = grad(ys, leaves, seeds, {.allow_unused = true});
+  }
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    store(gradients[i], found[i]);
+    if (!found[i].defined() || !found[i].requires_grad()) continue;
+    firsts.push_back(found[i]);
+    weights.push_back(normal(found[i].shape()).detach());
+    store("weight/" + gradients[i], weights.back());
+  }
+  if (!firsts.empty()) {
+    const Variables seconds = grad(firsts, leaves, weights, {.allow_unused = true});
+    for (size_t i = 0; i < leaves.size(); ++i) store("second/" + gradients[i], seconds[i]);
+  }
   lines_.push_back(std::move(line));
 }
 

@@ -44,7 +44,7 @@ class Recorder {
     compare(torch, "m(*x)", module, {x, y, z}, [&] { return as_list(module(x, y, z)); });
   }
   /// Records any other call of a module with a list of inputs x; `call` is the call in PyTorch,
-  /// with m for the module.
+  /// with m for the module. Records the message of an error in place of results.
   void compare(const std::string& torch, const std::string& call, const nn::Module& module,
                const Variables& x, const std::function<Variables()>& forward);
 
@@ -53,6 +53,8 @@ class Recorder {
   static Variables as_list(Variables ys) { return ys; }
   Variable leaf(const Variable& values) const;
   void fill(const nn::Module& module);
+  void run(const std::string& torch, const std::string& call, const nn::Module& module,
+           const Variables& x, const std::function<Variables()>& forward);
 
   DType dtype_;
   TensorMap& tensors_;
@@ -71,5 +73,7 @@ void layer_rows(Recorder& record);
 void window_rows(Recorder& record);
 void loss_rows(Recorder& record);
 void sequence_rows(Recorder& record);
+void option_rows(Recorder& record);
+void sequence_option_rows(Recorder& record);
 
 }  // namespace tapegrad::torch_oracle
