@@ -41,6 +41,14 @@ std::pair<Variable, Variable> both_of(const Variable& probs, const Variable& log
   return {sigmoid(logits), logits};
 }
 
+/// Checks the condition of the probabilities if they are given. Logits are any numbers, also those
+/// whose probability is rounded to 0 or 1.
+void require_odds(std::string_view kind, const Odds& odds, std::string_view condition,
+                  const Variable& holds, const Variable& probs, const Variable& logits) {
+  if (odds.probs.defined()) return require(kind, condition, holds, {probs});
+  require(kind, "logits == logits", logits == logits, {logits});
+}
+
 /// Returns the log-probability of numbers of successes and failures. A number of 0 adds 0.
 Variable log_of(const Variable& successes, const Variable& failures, const Variable& probs,
                 const Variable& logits, bool has_logits) {
@@ -60,6 +68,7 @@ Bernoulli::Bernoulli(const Odds& odds) : Distribution("Bernoulli", {odds.probs, 
     logits = log(p) - log1p(-p);
   } else {
     logits = as_variable(odds.logits);
+    require(kind(), "logits == logits", logits == logits, {logits});
     probs = sigmoid(logits);
   }
 }
@@ -87,7 +96,7 @@ Binomial::Binomial(int64_t count, const Odds& odds)
   require_one(kind(), odds);
   if (count < 0) fail<ArgumentError>(kind(), ": total_count is ", count);
   std::tie(probs, logits) = both_of(as_variable(odds.probs), as_variable(odds.logits));
-  require(kind(), "0 <= probs <= 1", logical_and(probs >= 0, probs <= 1), {probs});
+  require_odds(kind(), odds, "0 <= probs <= 1", logical_and(probs >= 0, probs <= 1), probs, logits);
 }
 Variable Binomial::log_prob_at(const Variable& given) const {
   const Variable value = as_float(given, probs);
@@ -103,7 +112,9 @@ Variable Binomial::entropy() const {
   Shape shape = Dims::filled(probs.rank() + 1, 1);
   shape[0] = total_count + 1;
   const Variable counts = reshape(arange(total_count + 1, {.dtype = probs.dtype()}), shape);
-  return sum(entr(exp(log_prob(counts.to(probs.device())))), 0);
+  // -p log p of the logarithms: p may round to 0, where the derivative of entr(p) is infinite.
+  const Variable logs = log_prob(counts.to(probs.device()));
+  return -sum(count_times(exp(logs), logs), 0);
 }
 Variable Binomial::mean() const { return double(total_count) * probs; }
 Variable Binomial::variance() const { return double(total_count) * probs * (1.0 - probs); }
@@ -126,7 +137,7 @@ NegativeBinomial::NegativeBinomial(const Parameter& failures, const Odds& odds)
   const Variable count = as_variable(failures);
   const auto [p, log_odds] = both_of(as_variable(odds.probs), as_variable(odds.logits));
   require(kind(), "total_count > 0", count > 0, {count});
-  require(kind(), "0 <= probs < 1", logical_and(p >= 0, p < 1), {p});
+  require_odds(kind(), odds, "0 <= probs < 1", logical_and(p >= 0, p < 1), p, log_odds);
   const std::vector<Variable> all = broadcast_tensors({count, p, log_odds});
   total_count = all[0];
   probs = all[1];
@@ -151,7 +162,7 @@ Geometric::Geometric(const Odds& odds)
   const ErrorLine line(odds.where);
   require_one(kind(), odds);
   std::tie(probs, logits) = both_of(as_variable(odds.probs), as_variable(odds.logits));
-  require(kind(), "0 < probs <= 1", logical_and(probs > 0, probs <= 1), {probs});
+  require_odds(kind(), odds, "0 < probs <= 1", logical_and(probs > 0, probs <= 1), probs, logits);
 }
 Variable Geometric::log_prob_at(const Variable& given) const {
   const Variable value = as_float(given, probs);

@@ -259,6 +259,21 @@ TEST(DistributionSupport, CountsOfLargeLogits) {
   EXPECT_NEAR(Multinomial(6, {.logits = three}).log_prob(counts).item(), std::log(15) - 220, 1e-4);
   EXPECT_EQ(Binomial(5, t({0, 1})).log_prob(t({0, 5})).to_vector<double>(),
             (std::vector<double>{0, 0}));
+
+  EXPECT_EQ(Geometric({.logits = tensor({-200.0f})}).log_prob(tensor({3.0f})).item(), -200);
+  const NegativeBinomial failures(2, {.logits = tensor({18.0f})});
+  EXPECT_NEAR(failures.log_prob(tensor({3.0f})).item(), std::log(4) - 36, 1e-5);
+  EXPECT_THROW(Bernoulli({.logits = tensor({NAN})}), ArgumentError);
+  EXPECT_THROW(Geometric({.logits = tensor({NAN})}), ArgumentError);
+}
+
+// Some of the probabilities are 0 in float32; the derivative is PyTorch's in float64.
+TEST(DistributionSupport, EntropyOfLargeLogits) {
+  const Variable logits = tensor({-30.0f}).requires_grad_();
+  const Variable y = Binomial(5, {.logits = logits}).entropy();
+  y.backward();
+  EXPECT_NEAR(y.item() / 1.3750e-11, 1, 1e-3);
+  EXPECT_NEAR(logits.grad().item() / 1.3284e-11, 1, 1e-3);
 }
 
 }  // namespace
