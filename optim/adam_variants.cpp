@@ -16,6 +16,7 @@ AdamVariant::AdamVariant(std::string_view kind, Params params, double lr, double
       kind_(kind),
       second_(second),
       rates_(rates) {
+  set_maximize(rates.maximize);
   check_groups();
 }
 
@@ -44,7 +45,8 @@ std::vector<Optimizer::StateInfo> AdamVariant::state_info(const Group&) const {
 
 NAdam::NAdam(Params params, NAdamOptions o)
     : AdamVariant("NAdam", std::move(params), o.lr, o.weight_decay,
-                  {o.betas.first, o.betas.second, o.eps, o.decoupled_weight_decay}, "exp_avg_sq"),
+                  {o.betas.first, o.betas.second, o.eps, o.decoupled_weight_decay, o.maximize},
+                  "exp_avg_sq"),
       momentum_decay_(o.momentum_decay) {
   const ErrorLine line(made_at());
   check_range("NAdam", "momentum_decay", momentum_decay_, 0,
@@ -66,7 +68,8 @@ void NAdam::update(const Group& group, const ParamUpdates& params, const StepGua
 
 RAdam::RAdam(Params params, RAdamOptions o)
     : AdamVariant("RAdam", std::move(params), o.lr, o.weight_decay,
-                  {o.betas.first, o.betas.second, o.eps, o.decoupled_weight_decay}, "exp_avg_sq") {}
+                  {o.betas.first, o.betas.second, o.eps, o.decoupled_weight_decay, o.maximize},
+                  "exp_avg_sq") {}
 
 void RAdam::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
   const detail::AdamRates rates = rates_of(group);
@@ -82,7 +85,7 @@ void RAdam::update(const Group& group, const ParamUpdates& params, const StepGua
 
 Adamax::Adamax(Params params, AdamaxOptions o)
     : AdamVariant("Adamax", std::move(params), o.lr, o.weight_decay,
-                  {o.betas.first, o.betas.second, o.eps, false}, "exp_inf") {}
+                  {o.betas.first, o.betas.second, o.eps, false, o.maximize}, "exp_inf") {}
 
 void Adamax::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
   const detail::AdamRates rates = rates_of(group);

@@ -12,7 +12,7 @@ namespace detail {
 /// Options that the variants have in common.
 struct AdamRates {
   double beta1, beta2, eps;
-  bool decoupled;
+  bool decoupled, maximize;
 };
 
 class AdamVariant : public Optimizer {
@@ -41,6 +41,7 @@ struct NAdamOptions {
   double weight_decay = 0.0;
   double momentum_decay = 4e-3;
   bool decoupled_weight_decay = false;
+  bool maximize = false;  // make steps that increase the loss
 };
 /// Adam with Nesterov's momentum (Dozat 2016). State: exp_avg, exp_avg_sq.
 class NAdam final : public detail::AdamVariant {
@@ -60,6 +61,7 @@ struct RAdamOptions {
   double eps = 1e-8;
   double weight_decay = 0.0;
   bool decoupled_weight_decay = false;
+  bool maximize = false;  // make steps that increase the loss
 };
 /// Adam whose adaptive rate is used as soon as its variance is known (Liu et al. 2019). State:
 /// exp_avg, exp_avg_sq.
@@ -77,6 +79,7 @@ struct AdamaxOptions {
   std::pair<double, double> betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0.0;
+  bool maximize = false;  // make steps that increase the loss
 };
 /// Adam that divides by the largest recent gradient (Kingma and Ba 2014). State: exp_avg, exp_inf.
 class Adamax final : public detail::AdamVariant {

@@ -66,6 +66,10 @@ double SequentialLR::next(double now, double base, int64_t t) const {
   const auto [part, step] = part_at(t);
   return step == 0 ? part->rate(base, 0) : part->following(now, base, step);
 }
+bool SequentialLR::is_stepwise() const {
+  return std::ranges::any_of(schedulers_,
+                             [](const SchedulerRef& each) { return each->is_stepwise(); });
+}
 std::optional<double> SequentialLR::momentum(int64_t t) const {
   const auto [part, step] = part_at(t);
   return part->momentum(step);

@@ -47,6 +47,7 @@ class WarmupLR final : public Scheduler {
  private:
   double rate(double base, int64_t t) const override;
   double next(double now, double base, int64_t t) const override;
+  bool is_stepwise() const override { return after_->is_stepwise(); }
   std::optional<double> momentum(int64_t t) const override;
   SchedulerRef after_;
   WarmupOptions options_;
@@ -73,14 +74,16 @@ class SequentialLR final : public Scheduler {
   std::pair<const Scheduler*, int64_t> part_at(int64_t t) const;
   double rate(double base, int64_t t) const override;
   double next(double now, double base, int64_t t) const override;
+  bool is_stepwise() const override;
   std::optional<double> momentum(int64_t t) const override;
   std::vector<SchedulerRef> schedulers_;
   std::vector<int64_t> milestones_;
 };
 
-/// Combines schedulers of one optimizer: each scheduler uses the rate of the previous one as its
-/// initial rate, except schedulers that always set the rate of their formula (optim/scheduler.h).
-/// Step and save only the ChainedScheduler:
+/// Makes the steps of schedulers of one optimizer one after another, in each step of its own, as if
+/// other code had changed the rate between them (optim/scheduler.h). A scheduler that always sets
+/// the rate of its formula undoes the changes of those before it. Step and save only the
+/// ChainedScheduler:
 ///
 ///   optim::ConstantLR warmup(opt, 0.1, 20);
 ///   optim::ExponentialLR decay(opt, 0.9);
@@ -97,6 +100,7 @@ class ChainedScheduler final : public Scheduler {
   static OptimizerHere optimizer_of(const std::vector<SchedulerRef>& schedulers, Where where);
   double rate(double base, int64_t t) const override;
   double next(double now, double base, int64_t t) const override;
+  bool is_stepwise() const override { return true; }
   std::optional<double> momentum(int64_t t) const override;
 
   std::vector<SchedulerRef> schedulers_;

@@ -297,9 +297,8 @@ std::vector<Optimizer::Run> Optimizer::runs() {
 }
 
 RowGradientPtr Optimizer::rows_of(const Group& group, const Slot& slot) const {
-  return !maximize_ && updates_rows(group) && slot.param.value().is_contiguous()
-             ? row_gradient(slot.param)
-             : nullptr;
+  return updates_rows(group) && slot.param.value().is_contiguous() ? row_gradient(slot.param)
+                                                                   : nullptr;
 }
 
 /// Gathers the rows of the parameter and of its state, updates them as one small parameter, and
@@ -319,10 +318,11 @@ void Optimizer::make_row_step(const Group& group, Slot& slot, const RowGradient&
   kernels::copy(indices.with_layout({{indices.numel(), 1}, {1, 1}, indices.layout().offset}),
                 places);
 
+  const Tensor down = maximize_ ? neg(Variable(gradient.rows())).value() : gradient.rows();
   const Tensor param = gather(slot.param.value());
   std::vector<Tensor> state;
   for (const Tensor& whole : slot.state) state.push_back(whole ? gather(whole) : Tensor());
-  update(group, {{{param, gradient.rows(), state, slot.steps}}}, {});
+  update(group, {{{param, down, state, slot.steps}}}, {});
   Tensor& whole = slot.param.writable();
   kernels::scatter(param, places, 0, whole);
   whole.storage().bump_version();

@@ -120,7 +120,8 @@ void Adam::update(const Group& group, const ParamUpdates& params, const StepGuar
 }
 
 SparseAdam::SparseAdam(Params params, SparseAdamOptions o)
-    : Adam("SparseAdam", std::move(params), {.lr = o.lr, .betas = o.betas, .eps = o.eps},
+    : Adam("SparseAdam", std::move(params),
+           {.lr = o.lr, .betas = o.betas, .eps = o.eps, .maximize = o.maximize},
            /*decoupled=*/false) {
   eps_of_sum_ = true;
 }
@@ -130,6 +131,7 @@ Adagrad::Adagrad(Params params, AdagradOptions options)
     : Optimizer("Adagrad", std::move(params), options.lr, options.weight_decay,
                 {"eps", "lr_decay"}),
       options_(options) {
+  set_maximize(options.maximize);
   check_groups();
 }
 AdagradOptions Adagrad::options_of(const Group& group) const {
@@ -203,6 +205,7 @@ void RMSprop::update(const Group& group, const ParamUpdates& params, const StepG
 Adadelta::Adadelta(Params params, AdadeltaOptions options)
     : Optimizer("Adadelta", std::move(params), options.lr, options.weight_decay, {"rho", "eps"}),
       options_(options) {
+  set_maximize(options.maximize);
   check_groups();
 }
 AdadeltaOptions Adadelta::options_of(const Group& group) const {
@@ -229,6 +232,7 @@ void Adadelta::update(const Group& group, const ParamUpdates& params, const Step
 
 Rprop::Rprop(Params params, RpropOptions o)
     : Optimizer("Rprop", std::move(params), o.lr, 0.0), options_(o) {
+  set_maximize(o.maximize);
   const ErrorLine line(made_at());
   check_range("Rprop", "etas[0]", o.etas.first, std::numeric_limits<double>::denorm_min(), 1);
   check_range("Rprop", "etas[1]", o.etas.second, std::nextafter(1.0, 2.0), kNoLimit);
@@ -250,6 +254,7 @@ void Rprop::update(const Group&, const ParamUpdates& params, const StepGuard& gu
 
 ASGD::ASGD(Params params, ASGDOptions o)
     : Optimizer("ASGD", std::move(params), o.lr, o.weight_decay), options_(o) {
+  set_maximize(o.maximize);
   const ErrorLine line(made_at());
   check_range("ASGD", "lambd", o.lambd, 0, kNoLimit);
   check_range("ASGD", "alpha", o.alpha, 0, kNoLimit);

@@ -134,6 +134,7 @@ struct SparseAdamOptions {
   double lr = 1e-3;
   std::pair<double, double> betas = {0.9, 0.999};  // decay rates of the mean and of the mean square
   double eps = 1e-8;
+  bool maximize = false;  // make steps that increase the loss
 };
 /// Adam that updates only the rows, and their state, of a gradient kept as rows; the moments of
 /// other rows do not decay. As in PyTorch, eps is added to the square root before its bias is
@@ -155,6 +156,7 @@ struct AdagradOptions {
   Setting<double> weight_decay = 0.0;
   Setting<double> initial_accumulator_value = 0.0;
   Setting<double> eps = 1e-10;
+  Setting<bool> maximize = false;  // make steps that increase the loss
 };
 /// State: sum. Without weight decay, a gradient kept as rows updates only these rows, because the
 /// other rows would not change.
@@ -208,6 +210,7 @@ struct AdadeltaOptions {
   double rho = 0.9;
   double eps = 1e-6;
   double weight_decay = 0.0;
+  bool maximize = false;  // make steps that increase the loss
 
   /// Returns Keras's defaults, whose learning rate is a thousandth of PyTorch's: `Adadelta(model,
   /// AdadeltaOptions::keras())`.
@@ -237,6 +240,7 @@ struct RpropOptions {
   double lr = 1e-2;                                   // initial step of every element
   std::pair<double, double> etas = {0.5, 1.2};        // factors of an element's step
   std::pair<double, double> step_sizes = {1e-6, 50};  // bounds of the step
+  bool maximize = false;                              // make steps that increase the loss
 };
 /// Resilient backpropagation (Riedmiller and Braun 1993), for gradients over all data: the sign of
 /// an element's gradient gives the direction of the step, and changes of the sign adapt its size.
@@ -259,8 +263,10 @@ struct ASGDOptions {
   double alpha = 0.75;  // the rate of step t is lr / (1 + lambd lr (t - 1))^alpha
   double t0 = 1e6;      // step after which values are averaged
   double weight_decay = 0.0;
+  bool maximize = false;  // make steps that increase the loss
 };
-/// Averaged gradient descent (Polyak and Juditsky 1992). State: ax, the average.
+/// Averaged gradient descent (Polyak and Juditsky 1992). State: ax, the average. PyTorch applies a
+/// changed learning rate one step later, and rounds the rate of a step to float32.
 class ASGD final : public Optimizer {
  public:
   explicit ASGD(Params params, ASGDOptions options = {});

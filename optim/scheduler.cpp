@@ -83,7 +83,7 @@ void Scheduler::apply() {
 
 double Scheduler::next(double now, double base, int64_t t) const {
   const double offset = rate(0, t - 1), factor = rate(1, t - 1) - offset;
-  if (factor != 0) return rate(std::max(0.0, (now - offset) / factor), t);
+  if (factor != 0) return std::max(0.0, rate((now - offset) / factor, t));
   const double rate_of_base = rate(base, t);
   const bool has_ended = offset == 0 && rate_of_base == 0;
   return has_ended ? now : rate_of_base;
@@ -99,11 +99,16 @@ void Scheduler::step(Where where) {
   for (size_t group = 0; group < bases_.size(); ++group) {
     const double base = bases_[group], now = optimizer().lr(int64_t(group));
     own.push_back(rate(base, steps_ + 1));
-    const bool is_own = now == own_[group] && base == initials_[group];
+    const bool is_own = !is_stepwise() && now == own_[group] && base == initials_[group];
     rates.push_back(is_own ? own.back() : following(now, initials_[group], steps_ + 1));
   }
   set_rates(own, rates, steps_ + 1);
   ++steps_;
+}
+
+void Scheduler::jump(const std::vector<double>& rates, int64_t steps) {
+  set_rates(rates, rates, steps);
+  steps_ = steps;
 }
 
 std::ostream& operator<<(std::ostream& out, const Rates& rates) {
@@ -314,15 +319,23 @@ CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(const OptimizerHere& op
 CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(const OptimizerHere& optimizer,
                                                          CosineAnnealingWarmRestartsOptions options)
     : CosineAnnealingWarmRestarts(optimizer, options.T_0, options.T_mult, options.eta_min) {}
+void CosineAnnealingWarmRestarts::step(double epoch, Where where) {
+  const ErrorLine line(where);
+  check_range("CosineAnnealingWarmRestarts", "epoch", epoch, 0, 0x1p63);
+  std::vector<double> rates;
+  for (const double base : bases_) rates.push_back(rate_at(base, epoch));
+  jump(rates, int64_t(epoch));
+}
 double CosineAnnealingWarmRestarts::rate(double base, int64_t t) const {
-  int64_t period = first_;
-  if (factor_ == 1) {
-    t %= period;
-  } else {
-    const auto next = [&] { return period > INT64_MAX / factor_ ? INT64_MAX : period * factor_; };
-    for (; t >= period; period = next()) t -= period;
-  }
-  return cosine(base, eta_min_, double(t) / double(period));
+  return rate_at(base, double(t));
+}
+double CosineAnnealingWarmRestarts::rate_at(double base, double t) const {
+  double period = double(first_);
+  if (factor_ == 1)
+    t = std::fmod(t, period);
+  else
+    for (; t >= period; period *= double(factor_)) t -= period;
+  return cosine(base, eta_min_, t / period);
 }
 
 ConstantLR::ConstantLR(const OptimizerHere& optimizer, double factor, int64_t total_iters)

@@ -74,8 +74,13 @@ class Scheduler : public tapegrad::detail::Tracked {
   /// Returns the momentum, or beta1, after t steps, for optimizers that have one. nullopt leaves it
   /// unchanged.
   virtual std::optional<double> momentum(int64_t) const { return {}; }
+  /// Returns whether step() calls next() even if no other code has changed the rate, because no
+  /// formula gives the rate from the initial rate alone.
+  virtual bool is_stepwise() const { return false; }
   /// Sets the rates. For constructors.
   void apply();
+  /// Sets the rates and the number of steps made.
+  void jump(const std::vector<double>& rates, int64_t steps);
   /// Returns the rates that the program set, before schedulers changed them.
   std::vector<double> initial_rates() const;
 
@@ -273,6 +278,10 @@ struct CosineAnnealingWarmRestartsOptions {
 /// (Loshchilov and Hutter 2017).
 class CosineAnnealingWarmRestarts final : public Scheduler {
  public:
+  using Scheduler::step;
+  /// Sets the rate after `epoch` steps, of which the last one may be a part: step(epoch + i /
+  /// batches). Throws ArgumentError for a negative or infinite number.
+  void step(double epoch, Where where = Where::current());
   CosineAnnealingWarmRestarts(const OptimizerHere& optimizer, int64_t T_0, int64_t T_mult = 1,
                               double eta_min = 0.0);
   CosineAnnealingWarmRestarts(const OptimizerHere& optimizer,
@@ -281,6 +290,7 @@ class CosineAnnealingWarmRestarts final : public Scheduler {
  private:
   double rate(double base, int64_t t) const override;
   bool is_absolute() const override { return true; }
+  double rate_at(double base, double t) const;
   int64_t first_, factor_;
   double eta_min_;
 };

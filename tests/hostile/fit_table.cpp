@@ -265,11 +265,13 @@ void add_fit_rows(Table& table) {
       });
   table.add(
       "LambdaLR::LambdaLR CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts "
+      "CosineAnnealingWarmRestarts::step "
       "Scheduler::get_last_lr Optimizer::add_param_group",
       [](const Variables& params, int64_t first, int64_t factor, double lr) {
         optim::SGD optimizer(model(), 0.01);
         optim::CosineAnnealingWarmRestarts schedule(optimizer, first, factor, lr);
         for (int i = 0; i < 5; ++i) schedule.step();
+        schedule.step(lr);
         schedule.get_last_lr();
         optim::LambdaLR lambda(optimizer, [lr](int64_t) { return lr; });
         lambda.step();

@@ -192,6 +192,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         std::pair<const char*, Make>{"SGD",
                                      [](auto& p) { return std::make_unique<optim::SGD>(p, 0.1); }},
+        std::pair<const char*, Make>{"Ascent",
+                                     [](auto& p) {
+                                       return std::make_unique<optim::Adagrad>(
+                                           p, optim::AdagradOptions{.lr = 0.1, .maximize = true});
+                                     }},
         std::pair<const char*, Make>{"Momentum",
                                      [](auto& p) {
                                        return std::make_unique<optim::SGD>(

@@ -113,6 +113,45 @@ TEST(SchedulerChanges, OfConstantLinearAndCombined) {
   expect_near(rates(e, {&chained}, 4), {1.0, 2.0, 3.0, 4.0, 5.0});
 }
 
+TEST(SchedulerChanges, ChainedSchedulersChangeTheRateInTurn) {
+  SGD a = sgd(), b = sgd(), c = sgd();
+  LinearLR warmup(a, 0.5, 1.0, 2);
+  CosineAnnealingLR cosine(a, 3, 0.1);
+  ChainedScheduler chained({warmup, cosine});
+  const std::vector<double> expected{0.5,   0.5875, 0.3277777777777779, 0.1,
+                                     0.325, 0.775,  1.0000000000000007, 0.775};
+  expect_near(rates(a, {&chained}, 7), expected);
+  CosineAnnealingWarmRestarts restarts(b, 3);
+  StepLR step(b, 2, 0.5);
+  ChainedScheduler other({restarts, step});
+  expect_near(rates(b, {&other}, 6), {1.0, 0.75, 0.125, 1.0, 0.375, 0.25, 0.5});
+  LinearLR first(c, 0.5, 1.0, 2);
+  CosineAnnealingLR second(c, 3, 0.1);
+  ChainedScheduler part({first, second});
+  SequentialLR all(c, {part}, {});
+  expect_near(rates(c, {&all}, 7), expected);
+}
+
+TEST(SchedulerChanges, SwaBelowItsRate) {
+  SGD a = sgd();
+  SWALR swa(a, 0.5, 4, "linear");
+  expect_near(rates(a, {&swa}, 5, {{1, 0.25}}), {1.0, 0.875, 1.0 / 3, 1.25 / 3, 0.5, 0.5});
+}
+
+TEST(SchedulerChanges, PartsOfAnEpoch) {
+  SGD a = sgd();
+  CosineAnnealingWarmRestarts restarts(a, 2, 2, 0.1);
+  std::vector<double> got;
+  for (const double epoch : {0.5, 1.75, 2.5, 6.0, 13.9}) {
+    restarts.step(epoch);
+    got.push_back(a.lr());
+  }
+  expect_near(
+      got, {0.8681980515339464, 0.13425421036992097, 0.9657457896300791, 1.0, 0.1003469336916747});
+  EXPECT_EQ(restarts.steps(), 13);
+  EXPECT_THROW(restarts.step(-0.5), ArgumentError);
+}
+
 TEST(SchedulerChanges, GoOnFromASavedState) {
   SGD a = sgd(), b = sgd();
   LinearLR warmup(a, 0.5, 1.0, 2), other(b, 0.5, 1.0, 2);

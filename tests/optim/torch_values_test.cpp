@@ -28,14 +28,14 @@ void expect_near(const Variable& x, const std::vector<double>& expected) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-12) << i;
 }
 
-/// Twelve steps of sum(w^4 / 4 + sin(3 w)).
+/// Twelve steps of sum(w^4 / 4 + sin(3 w)) times the sign.
 template <typename Make>
-void expect_path(const Make& make, const std::vector<double>& expected) {
+void expect_path(const Make& make, const std::vector<double>& expected, double sign = 1) {
   const Variable w = leaf({1.0, -2.0, 0.5});
   const auto take = [&](Optimizer& opt, int steps) {
     for (int i = 0; i < steps; ++i) {
       opt.zero_grad();
-      sum(pow(w, 4) / 4 + sin(3 * w)).backward();
+      (sign * sum(pow(w, 4) / 4 + sin(3 * w))).backward();
       opt.step();
     }
   };
@@ -129,6 +129,26 @@ TEST(TorchValues, Adamax) {
         return Adamax(std::vector{group}, {.weight_decay = 0.1});
       },
       {1.3172660432651706, -1.3742635916337425, 0.032359198161497876});
+}
+
+TEST(TorchValues, Maximize) {
+  const auto expect_ascent = [](const auto& make, const std::vector<double>& expected) {
+    expect_path(make, expected, -1);
+  };
+  expect_ascent([](Params p) { return Adagrad(std::move(p), {.lr = 0.05, .maximize = true}); },
+                {1.232838649206224, -1.7376247898797923, 0.12679756411780432});
+  expect_ascent([](Params p) { return Adadelta(std::move(p), {.rho = 0.8, .maximize = true}); },
+                {1.0310787766810512, -1.9691230869689929, 0.46195678372432436});
+  expect_ascent([](Params p) { return NAdam(std::move(p), {.lr = 0.02, .maximize = true}); },
+                {1.1812754126304563, -1.8127398070540572, 0.24930343133412258});
+  expect_ascent([](Params p) { return RAdam(std::move(p), {.lr = 0.02, .maximize = true}); },
+                {1.1888853156043135, -1.5415792706760285, 0.4536398848180388});
+  expect_ascent([](Params p) { return Adamax(std::move(p), {.lr = 0.02, .maximize = true}); },
+                {1.2142257054957497, -1.7803943792610935, 0.3175128349506168});
+  expect_ascent([](Params p) { return Rprop(std::move(p), {.lr = 0.02, .maximize = true}); },
+                {1.3120657919999998, -1.2083899551744004, -0.29161004482559993});
+  expect_ascent([](Params p) { return ASGD(std::move(p), {.lr = 0.02, .maximize = true}); },
+                {1.2723101957569374, -0.9919061424493573, 0.2888483829326504});
 }
 
 struct Rosenbrock {
