@@ -99,7 +99,9 @@ class AveragedModel : public nn::Model<AveragedModel<M>> {
     m("module", module);
   }
   template <typename... Xs>
-  requires(!(std::same_as<Xs, Where> || ...)) auto forward(const Xs&... xs) const {
+  requires(!(std::same_as<Xs, Where> || ...) && requires(M & m, const Xs&... xs) {
+    m.forward(xs...);
+  }) auto forward(const Xs&... xs) const {
     return const_cast<M&>(module)(xs...);  // forward of a user's model may lack const
   }
   /// Adds the parameters of a model with the same members; the first call copies them.

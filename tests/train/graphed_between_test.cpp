@@ -393,5 +393,36 @@ TEST(GraphedBetween, RatesThatTheUsersStepReads) {
   EXPECT_EQ(run(true), run(false));
 }
 
+// The recordings of whole and of short batches read the same state of the optimizer.
+TEST(GraphedBetween, AStateThatTwoRecordingsReadIsReplaced) {
+  const auto weights = [](bool captured) {
+    manual_seed(4);
+    nn::Linear net(3, 2);
+    optim::Adam adam(net, 0.1);
+    GraphedStep step(
+        [&](const Variable& x) {
+          adam.zero_grad();
+          const Variable loss = sum(square(net(x)));
+          loss.backward();
+          adam.step();
+          return loss;
+        },
+        {}, {.enabled = captured, .warmup = 1});
+    Values all;
+    TensorMap early;
+    for (int i = 0; i < 20; ++i) {
+      if (i == 5)
+        for (const auto& [name, value] : adam.state_dict()) early[name] = value.clone();
+      if (i == 12) adam.load_state_dict(early);
+      step(randn({i % 4 == 3 ? 2 : 5, 3}));
+      const Values now = net.weight.to_vector<double>();
+      all.insert(all.end(), now.begin(), now.end());
+    }
+    EXPECT_EQ(step.is_graphed(), captured);
+    return all;
+  };
+  EXPECT_EQ(weights(true), weights(false));
+}
+
 }  // namespace
 }  // namespace tapegrad::testing

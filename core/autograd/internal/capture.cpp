@@ -84,9 +84,9 @@ void Capture::finish() {
   for (const Draws& draws : draws_)
     if (draws.generator == nullptr) return give_up("the step makes a generator");
   for (CapturedOperand& operand : operands_) {
-    operand.is_written = operand.tensor.storage().version() != operand.version;
-    if (operand.tensor.storage().has_one_owner())
-      return give_up(text_of("the step reads a tensor of shape ", operand.tensor.shape(),
+    operand.is_written = operand.tensor->storage().version() != operand.version;
+    if (operand.tensor->storage().has_one_owner())
+      return give_up(text_of("the step reads a tensor of shape ", operand.tensor->shape(),
                              " that it then replaces by another; copy_() writes into it"));
   }
   if (trace_ != nullptr)
@@ -155,7 +155,7 @@ bool Capture::is_current() const {
   if (const uint64_t seen = std::exchange(leaf_changes_, detail::leaf_change_count());
       seen != leaf_changes_ && detail::any_leaf_change(seen, [&](const TensorStorage* storage) {
         return std::any_of(operands_.begin(), operands_.end(), [&](const CapturedOperand& operand) {
-          return &operand.tensor.storage() == storage;
+          return &operand.tensor->storage() == storage;
         });
       }))
     return false;
@@ -163,7 +163,7 @@ bool Capture::is_current() const {
     if (!is_unchanged()) return false;
   if (!has_values_read()) return false;
   return std::none_of(operands_.begin(), operands_.end(), [](const CapturedOperand& operand) {
-    return operand.tensor.storage().has_one_owner();
+    return operand.tensor->storage().has_one_owner();
   });
 }
 
@@ -281,8 +281,8 @@ void Capture::on_set_to_zero(Leaf& leaf) {
 void Capture::on_operand(const Tensor& x) {
   if (!recording_ || !x || x.device().type != device_.type || is_own(x)) return;
   for (const CapturedOperand& known : operands_)
-    if (known.tensor.shares_storage(x)) return;
-  operands_.push_back({x, x.storage().version()});
+    if (known.tensor->shares_storage(x)) return;
+  operands_.push_back({share_operand(x), x.storage().version()});
 }
 
 bool Capture::is_known(const Tensor& x) const {
@@ -380,7 +380,7 @@ void Capture::replay() {
       leaf.set_gradient(gradient.result);
   }
   for (const CapturedOperand& operand : operands_)
-    if (operand.is_written) operand.tensor.storage().bump_version();
+    if (operand.is_written) operand.tensor->storage().bump_version();
 }
 
 }  // namespace tapegrad

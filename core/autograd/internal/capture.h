@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/autograd/internal/shared_operand.h"
 #include "core/base/internal/step_observer.h"
 #include "core/tape/variable.h"
 
@@ -177,7 +178,7 @@ class Capture : public StepObserver {
     uint64_t hooks = 0;  // Leaf::hooks_state()
   };
   struct CapturedOperand {
-    Tensor tensor;
+    SharedOperand tensor;
     uint32_t version;
     bool is_written = false;
   };
