@@ -102,6 +102,21 @@ Doubles rates_of(optim::AnnealStrategy strategy, int64_t epochs) {
   return rates;
 }
 
+struct SumOfTwo : nn::Model<SumOfTwo> {
+  nn::Linear of_x{2, 1}, of_y{3, 1};
+  void members(nn::Members& m) override { m("of_x", of_x)("of_y", of_y); }
+  Variable forward(const Variable& x, const Variable& y) const { return of_x(x) + of_y(y); }
+};
+
+TEST(SwaUtils, AModelOfTwoInputs) {
+  const SumOfTwo net;
+  AveragedModel average(net);
+  average.update_parameters(net);
+  const Variable x = ones({4, 2}), y = ones({4, 3});
+  EXPECT_EQ(average(x, y).to_vector<double>(), net(x, y).to_vector<double>());
+  EXPECT_THROW(average.call(x, Where::current()), ArgumentError);
+}
+
 TEST(SwaUtils, SWALR) {
   const auto close = [](const Doubles& got, const Doubles& expected) {
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-15) << i;
