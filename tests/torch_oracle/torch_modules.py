@@ -30,6 +30,8 @@ LIMITS = {"out": 16, "grad": 32, "second": 128}
 FLOAT_GRADIENT = ("Hardsigmoid", "CELU")
 # PyTorch adds 1e-12 to the divisors of the second derivative of this loss.
 FLOAT_SECOND = ("BCELoss",)
+# PyTorch 2.15's second derivative of this function fails torch.autograd.gradgradcheck.
+WRONG_SECOND = ("torch.nn.utils.parametrizations.weight_norm",)
 
 
 class RMSNorm(torch.nn.Module):
@@ -125,7 +127,7 @@ class Case:
         ours = {key for key in self.got if key.split("/")[0] in ("y", "after")}
         if ours != set(out):
             return worst, f"results {sorted(ours)}, expected {sorted(out)}"
-        for level, expected in (("out", out), ("grad", grad), ("second", second or {})):
+        for level, expected in (("out", out), ("grad", grad), ("second", {} if self.name in WRONG_SECOND else second or {})):
             arrays = {key: y.detach().numpy() for key, y in expected.items()}
             finite = {key: np.abs(y[np.isfinite(y)]).max(initial=0) for key, y in arrays.items()}
             for key, y in arrays.items():
@@ -155,8 +157,9 @@ gradients times random weights, where PyTorch implements them. Errors are the ma
 place of the largest magnitude. Limits: {LIMITS['out']} for results, {LIMITS['grad']} for gradients, {LIMITS['second']} for second-order gradients.
 Gradients of `Hardsigmoid` and `CELU` in float64 are measured in units of float32, because PyTorch 1.13 computes 1 / 6
 and 1 / alpha in float32; so are second-order gradients of `BCELoss`, because PyTorch adds 1e-12 to their divisors.
+Those of `weight_norm` are not compared, because PyTorch's fail `gradgradcheck`.
 PyTorch 1.13 lacks `RMSNorm` and a derivative of `ChannelShuffle`; the script defines both by their formulas. Not
-compared: `Step`, `LPPool3d` and `Lambda`, which PyTorch lacks, and the random numbers of dropout.
+compared: `Step` and `Lambda`, which PyTorch lacks, and the random numbers of dropout.
 
 | module | cases | results | gradients | second |
 |---|---|---|---|---|""")

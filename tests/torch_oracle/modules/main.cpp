@@ -17,8 +17,8 @@ int main(int argc, char** argv) try {
   nlohmann::json lines = nlohmann::json::array();
   for (DType dtype : {f64, f32, bf16, f16}) {
     Recorder record(dtype, tensors, lines);
-    for (auto* rows :
-         {layer_rows, window_rows, loss_rows, sequence_rows, option_rows, sequence_option_rows})
+    for (auto* rows : {layer_rows, window_rows, loss_rows, sequence_rows, option_rows,
+                       sequence_option_rows, computed_weight_rows})
       rows(record);
   }
   const std::string prefix = argv[1];

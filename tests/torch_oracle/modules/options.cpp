@@ -6,6 +6,7 @@
 #include "nn/image.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/weight_norm.h"
 #include "ops/create.h"
 #include "tests/torch_oracle/modules/recorder.h"
 
@@ -256,6 +257,32 @@ void option_rows(Recorder& record) {
   paddings(record);
   norms(record);
   tables(record);
+}
+
+/// Weights that are computed from other parameters, and the buffers of the power iteration.
+void computed_weight_rows(Recorder& record) {
+  const std::string of = "torch.nn.utils.parametrizations.";
+  const nn::LinearSettings linear{.in_features = 3, .out_features = 4};
+  const auto conv = [] {
+    return nn::Conv2d({.in_channels = 2, .out_channels = 3, .kernel_size = 2});
+  };
+  const auto transposed = [] {
+    return nn::ConvTranspose1d({.in_channels = 2, .out_channels = 3, .kernel_size = 2});
+  };
+  record(of + "weight_norm(Linear(3, 4))", nn::utils::weight_norm(nn::Linear(linear)),
+         record.normal({5, 3}));
+  record(of + "weight_norm(Linear(3, 4), dim=1)",
+         nn::utils::weight_norm(nn::Linear(linear), "weight", 1), record.normal({5, 3}));
+  record(of + "weight_norm(Conv2d(2, 3, 2), dim=None)",
+         nn::utils::weight_norm(conv(), "weight", -1), record.normal({1, 2, 4, 4}));
+  record(of + "spectral_norm(Linear(3, 4))", nn::utils::spectral_norm(nn::Linear(linear)),
+         record.normal({5, 3}));
+  record(of + "spectral_norm(Linear(3, 4))",
+         evaluated(nn::utils::spectral_norm(nn::Linear(linear))), record.normal({5, 3}));
+  record(of + "spectral_norm(Conv2d(2, 3, 2), n_power_iterations=3)",
+         nn::utils::spectral_norm(conv(), "weight", 3), record.normal({1, 2, 4, 4}));
+  record(of + "spectral_norm(ConvTranspose1d(2, 3, 2))", nn::utils::spectral_norm(transposed()),
+         record.normal({2, 2, 4}));
 }
 
 }  // namespace tapegrad::torch_oracle

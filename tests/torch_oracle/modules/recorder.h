@@ -75,5 +75,6 @@ void loss_rows(Recorder& record);
 void sequence_rows(Recorder& record);
 void option_rows(Recorder& record);
 void sequence_option_rows(Recorder& record);
+void computed_weight_rows(Recorder& record);
 
 }  // namespace tapegrad::torch_oracle
