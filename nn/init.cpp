@@ -92,13 +92,14 @@ KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view
 }
 double calculate_gain(std::string_view nonlinearity, double param, Where where) {
   const ErrorLine line(where);
-  if (nonlinearity == "linear" || nonlinearity == "sigmoid") return 1;
+  if (nonlinearity == "linear" || nonlinearity == "sigmoid" || nonlinearity.starts_with("conv"))
+    return 1;
   if (nonlinearity == "tanh") return 5.0 / 3;
   if (nonlinearity == "relu") return std::sqrt(2.0);
   if (nonlinearity == "leaky_relu") return leaky_relu_gain(param);
   if (nonlinearity == "selu") return 0.75;
   fail<ArgumentError>("calculate_gain: \"", nonlinearity,
-                      "\" is not linear, sigmoid, tanh, relu, leaky_relu or selu");
+                      "\" is not linear, sigmoid, tanh, relu, leaky_relu, selu or a convolution");
 }
 
 Variable trunc_normal_(const Variable& x, double mean, double std, double a, double b,

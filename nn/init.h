@@ -88,8 +88,8 @@ kaiming_normal_(const Variable& x, A a, std::string_view mode = "fan_in",
   return kaiming_normal_(x, kaiming_options(double(a), mode, nonlinearity, where),
                          default_generator(), where);
 }
-/// Returns the gain of "linear", "sigmoid", "tanh", "relu", "leaky_relu" (with slope `param`) or
-/// "selu".
+/// Returns the gain of "linear", "sigmoid", "tanh", "relu", "leaky_relu" (with slope `param`),
+/// "selu", or a name that begins with "conv".
 double calculate_gain(std::string_view nonlinearity, double param = 0.01,
                       Where where = Where::current());
 /// Returns sqrt(2 / (1 + slope^2)).

@@ -63,6 +63,7 @@ Variable Uniform::log_prob_at(const Variable& value) const {
 }
 Variable Uniform::entropy() const { return log(high - low); }
 Variable Uniform::mean() const { return (high + low) / 2.0; }
+Variable Uniform::stddev() const { return (high - low) / std::sqrt(12.0); }
 Variable Uniform::variance() const { return (high - low) * (high - low) / 12.0; }
 Variable Uniform::cdf_at(const Variable& value) const {
   return clamp((value - low) / (high - low), {.min = 0.0, .max = 1.0});
@@ -86,6 +87,7 @@ Variable Exponential::log_prob_at(const Variable& value) const {
 }
 Variable Exponential::entropy() const { return 1.0 - log(rate); }
 Variable Exponential::mean() const { return 1.0 / rate; }
+Variable Exponential::stddev() const { return 1.0 / rate; }
 Variable Exponential::variance() const { return 1.0 / square(rate); }
 Variable Exponential::cdf_at(const Variable& value) const {
   return -expm1(-rate * clamp_min(value, 0.0));
@@ -110,6 +112,7 @@ Variable Laplace::log_prob_at(const Variable& value) const {
 }
 Variable Laplace::entropy() const { return 1.0 + log(2.0 * scale) + zeros_like(loc); }
 Variable Laplace::mean() const { return expand(loc, batch_of(loc, scale)); }
+Variable Laplace::stddev() const { return std::sqrt(2.0) * scale + zeros_like(loc); }
 Variable Laplace::variance() const { return 2.0 * square(scale) + zeros_like(loc); }
 Variable Laplace::cdf_at(const Variable& value) const {
   const Variable z = (value - loc) / scale;
@@ -191,6 +194,7 @@ Variable Gumbel::log_prob_at(const Variable& value) const {
 }
 Variable Gumbel::entropy() const { return log(scale) + (1 + kEuler) + zeros_like(loc); }
 Variable Gumbel::mean() const { return loc + scale * kEuler; }
+Variable Gumbel::stddev() const { return scale * (kPi / std::sqrt(6.0)) + zeros_like(loc); }
 Variable Gumbel::variance() const { return square(scale) * (kPi * kPi / 6) + zeros_like(loc); }
 Variable Gumbel::cdf_at(const Variable& value) const { return exp(-exp((loc - value) / scale)); }
 Variable Gumbel::icdf_at(const Variable& probability) const {

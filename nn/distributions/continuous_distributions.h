@@ -15,6 +15,7 @@ class Uniform final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable stddev() const override;
 
   Variable low, high;
 
@@ -33,6 +34,7 @@ class Exponential final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable stddev() const override;
 
   Variable rate;
 
@@ -51,6 +53,7 @@ class Laplace final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable stddev() const override;
 
   Variable loc, scale;
 
@@ -106,6 +109,7 @@ class Gumbel final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable stddev() const override;
 
   Variable loc, scale;
 

@@ -68,7 +68,8 @@ class Distribution {
   virtual Variable entropy() const;
   virtual Variable mean() const;
   virtual Variable variance() const;
-  Variable stddev() const;
+  /// The square root of the variance; of some distributions also where the variance underflows.
+  virtual Variable stddev() const;
   /// Number of dimensions of one value: 0 for numbers, 1 for vectors.
   virtual int event_rank() const { return 0; }
   /// Return the shape of the batch of distributions, and of one value.

@@ -97,6 +97,7 @@ Variable HalfNormal::entropy() const {
   return (0.5 + 0.5 * kLogTwoPi) + log(scale) - std::log(2.0);
 }
 Variable HalfNormal::mean() const { return scale * std::sqrt(2 / kPi); }
+Variable HalfNormal::stddev() const { return scale * std::sqrt(1 - 2 / kPi); }
 Variable HalfNormal::variance() const { return square(scale) * (1 - 2 / kPi); }
 Variable HalfNormal::cdf_at(const Variable& value) const {
   return erf(clamp_min(value, 0.0) / (scale * std::numbers::sqrt2));

@@ -13,6 +13,7 @@ class Normal final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override { return loc; }
   Variable variance() const override { return scale * scale; }
+  Variable stddev() const override { return scale; }
 
   Variable loc, scale;
 
@@ -51,6 +52,7 @@ class HalfNormal final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable stddev() const override;
 
   Variable scale;
 

@@ -220,6 +220,7 @@ TEST(FirstGuess, InitialisersAndSchedules) {
   nn::init::eye_(w);
   GUESS("20", w.sum());
   GUESS("1.41421", nn::init::calculate_gain("relu"));
+  GUESS("1", nn::init::calculate_gain("conv2d"));
 
   Net net;
   const auto rates = [&](auto make, int steps) {

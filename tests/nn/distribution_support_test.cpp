@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <numbers>
 #include <vector>
 
 #include "core/autograd/gradcheck.h"
@@ -265,6 +266,22 @@ TEST(DistributionSupport, CountsOfLargeLogits) {
   EXPECT_NEAR(failures.log_prob(tensor({3.0f})).item(), std::log(4) - 36, 1e-5);
   EXPECT_THROW(Bernoulli({.logits = tensor({NAN})}), ArgumentError);
   EXPECT_THROW(Geometric({.logits = tensor({NAN})}), ArgumentError);
+}
+
+// The variance underflows in float32.
+TEST(DistributionSupport, StandardDeviationsOfSmallScales) {
+  const Variable scale = tensor({1e-25f}).requires_grad_();
+  const auto expect = [&](const Distribution& of, double factor) {
+    const Variable y = of.stddev();
+    EXPECT_NEAR(y.item() / (1e-25 * factor), 1, 1e-6);
+    EXPECT_NEAR(grad(y, scale).item() / factor, 1, 1e-6);
+  };
+  expect(Normal(0, scale), 1);
+  expect(Laplace(0, scale), std::sqrt(2));
+  expect(Gumbel(0, scale), std::numbers::pi / std::sqrt(6));
+  expect(HalfNormal(scale), std::sqrt(1 - 2 / std::numbers::pi));
+  expect(Uniform(-scale, scale), 1 / std::sqrt(3));
+  EXPECT_EQ(Exponential(tensor({0x1p+100f})).stddev().item(), 0x1p-100);
 }
 
 // Some of the probabilities are 0 in float32; the derivative is PyTorch's in float64.
