@@ -341,9 +341,17 @@ std::shared_ptr<Optimizer::RecordedStep> Optimizer::record_step(const StepGuard&
   Capture* capture = Capture::current();
   if (capture == nullptr) return nullptr;
   const auto step = std::make_shared<RecordedStep>(RecordedStep{guard, {}});
-  capture->on_setting([self = handle(), groups = groups_.size()] {
+  const auto states_of = [](const Optimizer& optimizer) {
+    int64_t states = 0;
+    for (const Group& group : optimizer.groups_)
+      for (const Slot& slot : group.slots)
+        states += std::ranges::count_if(slot.state, [](const Tensor& x) { return bool(x); });
+    return states;
+  };
+  capture->on_setting([=, self = handle(), groups = groups_.size(), states = states_of(*this)] {
     const auto* optimizer = find<Optimizer>(self);
-    return optimizer != nullptr && optimizer->groups_.size() == groups;
+    return optimizer != nullptr && optimizer->groups_.size() == groups &&
+           states_of(*optimizer) == states;
   });
   capture->before_replay(  // the optimizer exists, because on_setting() has asked
       [self = handle(), step] { find<Optimizer>(self)->replay_step(*step); },

@@ -23,6 +23,18 @@ Options with_rate(Options options, double lr) {
   return options;
 }
 
+/// Makes the state that the parameters of a group lack because an option was 0 in earlier steps.
+template <typename Group, typename StateInfos>
+void complete_state(Group& group, const StateInfos& infos) {
+  for (auto& slot : group.slots)
+    for (size_t i = 0; i < slot.state.size(); ++i) {
+      const Tensor& param = slot.param.value();
+      if (infos[i].initial && !slot.state[i])
+        slot.state[i] =
+            Tensor::full(param.shape(), *infos[i].initial, param.dtype(), param.device());
+    }
+}
+
 }  // namespace
 
 SGD::SGD(Params params, SGDOptions options)
@@ -41,7 +53,10 @@ SGDOptions SGD::options_of(const Group& group) const {
   replace(options.nesterov, group.own.nesterov);
   return options;
 }
-void SGD::set_momentum(Group& group, double momentum) const { group.own.momentum = momentum; }
+void SGD::set_momentum(Group& group, double momentum) const {
+  group.own.momentum = momentum;
+  complete_state(group, state_info(group));
+}
 void SGD::check_group(const Group& group) const {
   const SGDOptions options = options_of(group);
   check_range("SGD", "momentum", options.momentum, 0, kNoLimit);
@@ -178,7 +193,10 @@ RMSpropOptions RMSprop::options_of(const Group& group) const {
   replace(options.centered, group.own.centered);
   return options;
 }
-void RMSprop::set_momentum(Group& group, double momentum) const { group.own.momentum = momentum; }
+void RMSprop::set_momentum(Group& group, double momentum) const {
+  group.own.momentum = momentum;
+  complete_state(group, state_info(group));
+}
 void RMSprop::check_group(const Group& group) const {
   const RMSpropOptions options = options_of(group);
   check_range("RMSprop", "alpha", options.alpha, 0, 1.0000001);

@@ -39,6 +39,18 @@ TEST(CycledMomentum, OneCycleOfSgd) {
   expect_values(trained(optimizer, w, schedule, 6), -0.6256069599874765, 1.251213919974953);
 }
 
+TEST(CycledMomentum, AfterStepsWithoutMomentum) {
+  const Variable w = parameter();
+  SGD optimizer({w}, 0.1);
+  for (int i = 0; i < 3; ++i) {
+    optimizer.zero_grad();
+    sum(square(w)).backward();
+    optimizer.step();
+  }
+  CyclicLR schedule(optimizer, 0.01, 0.1, 2);
+  expect_values(trained(optimizer, w, schedule, 5), 0.021611909631999934, -0.04322381926399987);
+}
+
 TEST(CycledMomentum, OneCycleOfRAdam) {
   const Variable w = parameter();
   RAdam optimizer({w}, 0.1);

@@ -1,6 +1,7 @@
 // Captured steps and what a program does between two replays, compared with plain calls: gradients
 // that are replaced or cleared, errors of a replay that are caught, writes to an input.
 #include <functional>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,7 @@
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "optim/optimizers.h"
+#include "optim/scheduler.h"
 #include "train/graphed_step.h"
 
 namespace tapegrad::testing {
@@ -422,6 +424,32 @@ TEST(GraphedBetween, AStateThatTwoRecordingsReadIsReplaced) {
     return all;
   };
   EXPECT_EQ(weights(true), weights(false));
+}
+
+TEST(GraphedBetween, ASchedulerThatBeginsToSetAMomentum) {
+  const auto weight = [](bool captured) {
+    manual_seed(5);
+    nn::Linear net(2, 1);
+    optim::SGD optimizer(net, 0.1);
+    std::optional<optim::CyclicLR> schedule;
+    GraphedStep step(
+        [&](const Variable& x) {
+          optimizer.zero_grad();
+          const Variable loss = mean(square(net(x)));
+          loss.backward();
+          optimizer.step();
+          return loss;
+        },
+        {}, {.enabled = captured});
+    for (int i = 0; i < 14; ++i) {
+      if (i == 7) schedule.emplace(optimizer, 0.01, 0.1, 2);
+      step(randn({4, 2}));
+      if (schedule) schedule->step();
+    }
+    EXPECT_EQ(step.is_graphed(), captured) << step.reason();
+    return net.weight.to_vector<double>();
+  };
+  EXPECT_EQ(weight(true), weight(false));
 }
 
 }  // namespace
