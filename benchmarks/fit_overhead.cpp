@@ -1,8 +1,9 @@
 // Compares fit() with a loop written by hand that computes the same: mean loss, and accuracy of
 // classes. Prints the medians of rounds that alternate between both, and the ratio.
 //
-//   fit_overhead            21 rounds
-//   fit_overhead ROUNDS
+//   fit_overhead [--cpu-time] [ROUNDS]    by default 21 rounds of the clock
+//
+// --cpu-time counts the time of the process on all processors, for a machine with other work.
 #include <algorithm>
 #include <cstdlib>
 
@@ -114,6 +115,4 @@ int run(int rounds) {
 }  // namespace
 }  // namespace tapegrad::bench
 
-int main(int argc, char** argv) {
-  return tapegrad::bench::run(argc > 1 ? std::max(1, std::atoi(argv[1])) : 21);
-}
+int main(int argc, char** argv) { return tapegrad::bench::run(bench::read_rounds(argc, argv, 21)); }

@@ -5,8 +5,6 @@
 //
 // --cpu-time counts the time of the process on all processors, for a machine with other work.
 #include <algorithm>
-#include <cstdlib>
-#include <ctime>
 #include <string>
 #include <vector>
 
@@ -18,22 +16,18 @@
 namespace tapegrad::bench {
 namespace {
 
-bool uses_cpu_time = false;
-
-double now() { return uses_cpu_time ? double(std::clock()) / CLOCKS_PER_SEC : ::bench::seconds(); }
-
 /// Returns the seconds of a step. Ends a step with after_step(model).
 template <typename Model, typename Loss, typename After>
 double time_steps(const Model& model, optim::Optimizer& optimizer, int steps, const Loss& loss,
                   const After& after_step) {
-  const double begin = now();
+  const double begin = ::bench::seconds();
   for (int step = 0; step < steps; ++step) {
     optimizer.zero_grad();
     loss(model).backward();
     optimizer.step();
     after_step(model);
   }
-  return (now() - begin) / steps;
+  return (::bench::seconds() - begin) / steps;
 }
 
 template <typename Model, typename Loss>
@@ -84,12 +78,4 @@ void run(int rounds) {
 }  // namespace
 }  // namespace tapegrad::bench
 
-int main(int argc, char** argv) {
-  int rounds = 21;
-  for (int i = 1; i < argc; ++i)
-    if (std::string(argv[i]) == "--cpu-time")
-      tapegrad::bench::uses_cpu_time = true;
-    else
-      rounds = std::max(1, std::atoi(argv[i]));
-  tapegrad::bench::run(rounds);
-}
+int main(int argc, char** argv) { tapegrad::bench::run(bench::read_rounds(argc, argv, 21)); }

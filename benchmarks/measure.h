@@ -10,14 +10,32 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace bench {
 
+/// Whether seconds() counts the time of the process on all processors instead of the clock's, for a
+/// machine with other work.
+inline bool uses_cpu_time = false;
+
 inline double seconds() {
+  if (uses_cpu_time) return double(std::clock()) / CLOCKS_PER_SEC;
   using Clock = std::chrono::steady_clock;
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+/// Reads the arguments [--cpu-time] [ROUNDS]. Returns the number of rounds.
+inline int read_rounds(int argc, char** argv, int rounds) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]) == "--cpu-time")
+      uses_cpu_time = true;
+    else
+      rounds = std::max(1, std::atoi(argv[i]));
+  return rounds;
 }
 
 inline double median(std::vector<double> values) {
