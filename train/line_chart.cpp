@@ -161,8 +161,14 @@ class Chart {
     size_t longest = 0;
     for (const PlotSeries& curve : curves_) longest = std::max(longest, curve.name.size());
     const double width = 48 + 8.2 * double(longest), height = 10 + 21.0 * double(curves_.size());
-    const double x = right_ - width - 10;
-    double y = top_ + 8;
+    // The corner whose legend covers the fewest points; top right if several do.
+    double x = 0, y = 0;
+    int fewest = std::numeric_limits<int>::max();
+    for (const double upper : {top_ + 8, bottom_ - height - 8})
+      for (const double left : {right_ - width - 10, left_ + 10}) {
+        const int points = points_in(left, upper, left + width, upper + height);
+        if (points < fewest) fewest = points, x = left, y = upper;
+      }
     std::string svg = absl::StrFormat(
         "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"4\" fill=\"#ffffff\" "
         "fill-opacity=\"0.85\" stroke=\"#cccccc\"/>\n",
@@ -173,6 +179,22 @@ class Chart {
       svg += svg_text(x + 42, y - 1, curves_[c].name, 13, TextAnchor::kStart);
     }
     return svg;
+  }
+
+  /// Counts points of the curves in a rectangle, eight for each line between two values.
+  int points_in(double left, double top, double right, double bottom) const {
+    int count = 0;
+    for (const PlotSeries& curve : curves_)
+      for (size_t i = 1; i < curve.x.size(); ++i) {
+        if (!is_point(curve, i - 1) || !is_point(curve, i)) continue;
+        const double x = across(place(curve.x[i - 1])), y = down(height(curve.y[i - 1]));
+        const double dx = across(place(curve.x[i])) - x, dy = down(height(curve.y[i])) - y;
+        for (int part = 1; part <= 8; ++part) {
+          const double px = x + dx * part / 8, py = y + dy * part / 8;
+          count += px >= left && px <= right && py >= top && py <= bottom;
+        }
+      }
+    return count;
   }
 
   static const char* colour(size_t curve) { return kColours[curve % kColours.size()]; }

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "core/base/error.h"
 #include "ops/create.h"
@@ -66,6 +69,25 @@ TEST(Plot, LineChartHasCurvesAxesAndLegend) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
   const std::string one = line_chart(only(curves[0]));
   EXPECT_EQ(one.find(">train"), std::string::npos) << "one curve needs no legend";
+}
+
+TEST(Plot, LegendCoversNoCurveIfACornerIsFree) {
+  const std::vector<double> x{1, 2, 3, 4, 5, 6};
+  using Corner = std::pair<std::string, std::string>;
+  // Returns the corner of the legend in a chart of 720 x 440 for two curves through y.
+  const auto corner = [&](const std::vector<double>& y) {
+    const std::vector<PlotSeries> curves{{"accuracy", x, y}, {"val_accuracy", x, y}};
+    const std::string svg = line_chart(curves, {.width = 720, .height = 440});
+    double left = 0, top = 0;
+    const size_t legend = svg.find("rx=\"4\"");
+    const size_t begin = svg.rfind("<rect", legend);
+    EXPECT_EQ(std::sscanf(svg.c_str() + begin, "<rect x=\"%lf\" y=\"%lf\"", &left, &top), 2);
+    return Corner(left > 360 ? "right" : "left", top > 220 ? "bottom" : "top");
+  };
+  EXPECT_EQ(corner({9, 5, 3, 2, 1.5, 1}), Corner("right", "top"));
+  EXPECT_EQ(corner({1, 8, 8.5, 9, 9, 9}), Corner("right", "bottom"));
+  EXPECT_EQ(corner({1, 1, 1, 2, 8, 9}), Corner("left", "top"));
+  EXPECT_EQ(corner({9, 9, 9, 9, 9, 1}), Corner("left", "bottom"));
 }
 
 TEST(Plot, LineChartTakesWhatDataGives) {
