@@ -10,6 +10,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tapegrad/tapegrad.h>
@@ -92,6 +93,12 @@ inline void resume_run(tapegrad::TrainingState& state, const std::string& file, 
 template <typename Run>
 int run_example(const char* name, const char* usage, int argc, char** argv, Run run) {
   absl::SetProgramUsageMessage(usage);
+  // Abseil ends a program that was asked for help with status 1.
+  if (argc == 2 && std::string_view(argv[1]) == "--help")
+    std::atexit([] {
+      std::cout.flush();
+      std::_Exit(EXIT_SUCCESS);
+    });
   const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
   try {
     if (words.size() > 1)

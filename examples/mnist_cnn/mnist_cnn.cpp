@@ -186,6 +186,7 @@ void run() {
       examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(0));
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
   const bool resume = absl::GetFlag(FLAGS_resume);
+  const std::string checkpoint = examples::run_file(out, resume);
   const int64_t train_images =
       examples::in_range("--train", absl::GetFlag(FLAGS_train), int64_t(0));
   const int64_t test_images = examples::in_range("--test", absl::GetFlag(FLAGS_test), int64_t(0));
@@ -224,7 +225,7 @@ void run() {
                                        .validation = &test_set,
                                        .evaluate_train = absl::GetFlag(FLAGS_evaluate_train),
                                        .stop_below = absl::GetFlag(FLAGS_stop_below),
-                                       .checkpoint = examples::run_file(out, resume),
+                                       .checkpoint = checkpoint,
                                        .resume = resume,
                                        .graph = absl::GetFlag(FLAGS_graph),
                                        .world = world,
