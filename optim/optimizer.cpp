@@ -341,11 +341,12 @@ std::shared_ptr<Optimizer::RecordedStep> Optimizer::record_step(const StepGuard&
   Capture* capture = Capture::current();
   if (capture == nullptr) return nullptr;
   const auto step = std::make_shared<RecordedStep>(RecordedStep{guard, {}});
+  // The state may be replaced, or added to, while the program keeps handles to the old tensors.
   const auto states_of = [](const Optimizer& optimizer) {
-    int64_t states = 0;
+    std::vector<const TensorStorage*> states;
     for (const Group& group : optimizer.groups_)
       for (const Slot& slot : group.slots)
-        states += std::ranges::count_if(slot.state, [](const Tensor& x) { return bool(x); });
+        for (const Tensor& state : slot.state) states.push_back(state ? &state.storage() : nullptr);
     return states;
   };
   capture->on_setting([=, self = handle(), groups = groups_.size(), states = states_of(*this)] {
