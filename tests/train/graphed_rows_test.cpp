@@ -4,6 +4,7 @@
 #include <random>
 
 #include "core/autograd/derivatives.h"
+#include "core/dispatch/implementations.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/complex.h"
@@ -16,6 +17,7 @@
 #include "ops/random.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
+#include "ops/settings.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -277,6 +279,41 @@ Variables drawn_step(uint64_t seed, GraphedStep::Inputs in) {
   for (const Variable& x : leaves)
     if (x.grad().defined()) results.push_back(x.grad());
   return results;
+}
+
+// Sums over rows of narrow layers are those of pieces of rows, one after the other.
+TEST(SegmentOfRows, ThreadsChangeNoGradientOfNarrowLayers) {
+  const int64_t threads = get_num_threads();
+  for (const int64_t rows : {323, 4096, 4487, 12800})
+    for (const auto& [in, out] : {std::pair<int64_t, int64_t>{3, 2}, {40, 33}}) {
+      SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(in));
+      const auto step = [](GraphedStep::Inputs given) -> Variables {
+        const Variable w = leaf(given[1]), b = leaf(given[2]), v = leaf(given[3]);
+        const Variable y = linear(tanh(linear(given[0].to(w.dtype()), w, b)), v);
+        sum(square(y) * (1.0 / double(y.size(0)))).backward();
+        return {w.grad(), b.grad(), v.grad()};
+      };
+      std::vector<std::vector<double>> first;
+      for (const int count : {1, 2, 5}) {
+        set_num_threads(count);
+        manual_seed(1);
+        const Variables inputs{randn({rows, in}), randn({out, in}), randn({out}),
+                               randn({out, out})};
+        expect_same_bits(step, inputs);
+        const Variables results = step(inputs);
+        std::vector<std::vector<double>> values;
+        for (const Variable& x : results) values.push_back(x.to_vector<double>());
+        if (first.empty() || only_fallbacks()) first = values;
+        EXPECT_EQ(values, first) << count;
+        Variables doubles;
+        for (const Variable& x : inputs) doubles.push_back(x.to(f64));
+        const Variables exact = step(doubles);
+        for (size_t i = 0; i < exact.size(); ++i)
+          EXPECT_LT(amax(abs(results[i].to(f64) - exact[i])).item(),
+                    1e-4 * amax(abs(exact[i])).item());
+      }
+    }
+  set_num_threads(threads);
 }
 
 TEST(SegmentOfRows, DrawnStepsHaveTheBitsOfEagerOnes) {

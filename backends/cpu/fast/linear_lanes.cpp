@@ -117,12 +117,12 @@ void add_part_of_total(int64_t rows, const float* b, int64_t b_step, bool is_fir
 }
 
 /// Adds vectors to sums of doubles, one after the other. Sums of the same place stay in registers.
-class PieceSums {
+class SumInRegisters {
  public:
-  explicit PieceSums(double* to) : to_(to) { load(); }
-  ~PieceSums() { store(); }
-  PieceSums(const PieceSums&) = delete;
-  PieceSums& operator=(const PieceSums&) = delete;
+  explicit SumInRegisters(double* to) : to_(to) { load(); }
+  ~SumInRegisters() { store(); }
+  SumInRegisters(const SumInRegisters&) = delete;
+  SumInRegisters& operator=(const SumInRegisters&) = delete;
 
   void add(FloatVector values, double* to) {
     if (to != to_) {
@@ -202,8 +202,8 @@ class LaneSums {
               }
               transpose(lanes);
               const int64_t at = (first + k) * step + j;
-              PieceSums piece(parts[0] + at);
-              for (int64_t lane = 0; lane < kLane; ++lane) piece.add(lanes[lane], parts[lane] + at);
+              SumInRegisters sum(parts[0] + at);
+              for (int64_t lane = 0; lane < kLane; ++lane) sum.add(lanes[lane], parts[lane] + at);
             }
         },
         memory);
@@ -331,9 +331,10 @@ size_t bytes_for_lanes(const Sums& sums, bool has_weight, bool has_bias) {
   return size_t(floats) * sizeof(float);
 }
 
-void differentiate_lanes(const RowBlock& block, float* memory, const Tensor& dy,
-                         const Epilogue& behind, const Tensor& x, const Tensor& weight,
-                         const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db) {
+void differentiate_lanes(const RowBlock& block, const PieceSums& pieces, float* memory,
+                         const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                         const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw,
+                         Tensor& db) {
   const Sums sums(dy, dx, dw, db);
   const int64_t in = sums.in, out = sums.out, count = dy.shape()[0], at = block.first % kTile;
   const LaneSums of_weight = weight_sums(sums, bool(db)), of_bias = bias_sums(sums);
@@ -361,14 +362,13 @@ void differentiate_lanes(const RowBlock& block, float* memory, const Tensor& dy,
   }
   if (dx) kernels::run_epilogue_backward(front, dx, dx);
   if (at + count < kTile) return;
+  const int64_t tile = block.first / kTile;
   double *parts[kLane], *bias_parts[kLane];
-  for (int64_t lane = 0; lane < kLane; ++lane) {
-    const int64_t piece = piece_of(block.first / kTile + lane, block.all);
-    parts[lane] = reinterpret_cast<double*>(block.sums) + piece * sums.count;
-    bias_parts[lane] = parts[lane] + sums.bias_at;
-  }
+  pieces.begin(tile, kLane, parts);
+  for (int64_t lane = 0; lane < kLane; ++lane) bias_parts[lane] = parts[lane] + sums.bias_at;
   if (dw) of_weight.finish(memory, parts);
   if (has_own) of_bias.finish(bias_memory, bias_parts);
+  pieces.end(tile, kLane, parts);
 }
 
 }  // namespace tapegrad::backends::cpu

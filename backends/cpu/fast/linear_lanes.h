@@ -24,10 +24,12 @@ void multiply_lanes(const Tensor& x, const Tensor& weight, const Tensor& bias,
 
 /// Bytes of the sums over the rows of a tile in each lane.
 size_t bytes_for_lanes(const narrow_layer::Sums& sums, bool has_weight, bool has_bias);
-/// RowFunctions::run of linear's gradient for rows in lanes. `memory` has bytes_for_lanes() bytes,
-/// aligned to 64, which belong to the thread until the last rows of the tiles are computed.
-void differentiate_lanes(const RowBlock& block, float* memory, const Tensor& dy,
-                         const Epilogue& behind, const Tensor& x, const Tensor& weight,
-                         const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db);
+/// RowFunctions::run of linear's gradient for rows in lanes, which adds the sums over rows to
+/// `pieces`. `memory` has bytes_for_lanes() bytes, aligned to 64, which belong to the thread until
+/// the last rows of the tiles are computed.
+void differentiate_lanes(const RowBlock& block, const narrow_layer::PieceSums& pieces,
+                         float* memory, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                         const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw,
+                         Tensor& db);
 
 }  // namespace tapegrad::backends::cpu

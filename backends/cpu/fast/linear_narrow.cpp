@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <memory>
 #include <new>
 #include <optional>
 #include <type_traits>
@@ -173,6 +174,24 @@ struct LaneMemory {
   const size_t bytes;  // of a thread
 };
 
+/// Places in RowBlock::sums of a gradient: sums and a shared factor, which are zero at first, then
+/// the factor's elements and the stored pieces, then the memory of the lanes.
+struct RowMemory {
+  RowMemory(int64_t rows, const Sums& sums)
+      : rows(rows),
+        sums(sums),
+        factor_at(PieceSums::zero_bytes(sums)),
+        stored_at(factor_at + SharedFactor::kZeroBytes + SharedFactor::kWorkBytes),
+        lanes_at(stored_at + PieceSums::stored_bytes(rows, sums)) {}
+  PieceSums pieces(std::byte* memory) const {
+    return PieceSums(memory, memory + stored_at, rows, sums);
+  }
+
+  const int64_t rows;
+  const Sums& sums;
+  const size_t factor_at, stored_at, lanes_at;
+};
+
 /// Rows of floats with stride `step`.
 struct Rows {
   const float* data;
@@ -245,15 +264,16 @@ void add_products(int64_t rows, Rows a, int64_t a_columns, Rows b, int64_t b_vec
   });
 }
 
-/// Calls visit(piece, first row, rows, rows up to the piece's end); pieces run on many threads.
+/// Calls visit(first row, rows, rows up to the piece's end); pieces run on many threads, each of
+/// which has pieces in ascending order.
 template <typename Visit>
 void for_each_tile(int64_t rows, int64_t products, const Visit& visit) {
   const int64_t pieces = pieces_of(rows);
-#pragma omp parallel for if (rows * products > kParallel)
+#pragma omp parallel for schedule(static) if (rows * products > kParallel)
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const int64_t end = start_of(piece + 1, rows);
     for (int64_t first = start_of(piece, rows); first < end; first += kTile)
-      visit(piece, first, std::min(kTile, end - first), end - first);
+      visit(first, std::min(kTile, end - first), end - first);
   }
 }
 
@@ -263,10 +283,6 @@ bool is_narrow(int64_t rows, int64_t in, int64_t out) {
 
 bool is_contiguous(const Tensor& x) { return !x || x.is_contiguous(); }
 Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
-
-size_t bytes_of_parts(int64_t rows, const Sums& sums) {
-  return size_t(pieces_of(rows) * sums.count) * sizeof(double);
-}
 
 /// Computes the gradients of some rows.
 class GradientOfRows {
@@ -334,7 +350,7 @@ void LinearNarrow::run(TypeTag<float>, const Tensor& x0, const Tensor& weight0, 
   const Factor factor(weight.data<float>(), in, out, 1, in, bias ? bias.data<float>() : nullptr);
   const float* from = x.data<float>();
   float* to = y.data<float>();
-  for_each_tile(rows, in * out, [&](int64_t, int64_t first, int64_t count, int64_t end) {
+  for_each_tile(rows, in * out, [&](int64_t first, int64_t count, int64_t end) {
     if (epilogue.activation == Activation::kRelu)
       factor.multiply<true>(from + first * in, count, end, to + first * out);
     else
@@ -389,13 +405,18 @@ void LinearBackwardNarrow::run(TypeTag<float>, const Tensor& dy0, const Epilogue
   std::optional<Factor> factor;
   if (dx) factor.emplace(weight.data<float>(), sums.out, sums.in, sums.in, 1, nullptr);
   const GradientOfRows gradient(sums, factor ? &*factor : nullptr, dy, y, x, dx, dw, db);
-  std::vector<double> parts(size_t(pieces_of(rows) * sums.count));
-  for_each_tile(rows, sums.in * sums.out,
-                [&](int64_t piece, int64_t first, int64_t count, int64_t end) {
-                  gradient.add_tile(first, count, end, rows - first - count,
-                                    parts.data() + piece * sums.count);
-                });
-  sums.write(parts.data(), rows, dw, db);
+  std::vector<double> zeros(PieceSums::zero_bytes(sums) / sizeof(double));
+  const bool has_threads = rows * sums.in * sums.out > kParallel && omp_get_max_threads() > 1;
+  const size_t stored_bytes = has_threads ? PieceSums::stored_bytes(rows, sums) : 0;
+  const auto stored = std::make_unique_for_overwrite<double[]>(stored_bytes / sizeof(double));
+  const PieceSums pieces(reinterpret_cast<std::byte*>(zeros.data()),
+                         reinterpret_cast<std::byte*>(stored.get()), rows, sums);
+  for_each_tile(rows, sums.in * sums.out, [&](int64_t first, int64_t count, int64_t end) {
+    double* to = pieces.begin(first / kTile);
+    gradient.add_tile(first, count, end, rows - first - count, to);
+    pieces.end(first / kTile, to);
+  });
+  pieces.write(dw, db);
   if (dx) kernels::run_epilogue_backward(front, dx, dx);
 }
 
@@ -411,8 +432,9 @@ constinit const LinearBackwardNarrow::Rows LinearBackwardNarrow::kRows{
       const int64_t rows = dy.shape()[0];
       RowDivision division{.rows = rows, .unit = kTile};
       const Sums sums(dy, dx, dw, db);
-      division.sum_bytes = bytes_of_parts(rows, sums) + SharedFactor::kZeroBytes;
-      division.work_bytes = SharedFactor::kWorkBytes;
+      const RowMemory memory(rows, sums);
+      division.sum_bytes = memory.factor_at + SharedFactor::kZeroBytes;
+      division.work_bytes = memory.lanes_at - division.sum_bytes;
       division.lane_bytes = LaneMemory(sums, dw, db).all();
       for (int64_t piece = 0; piece < pieces_of(rows); ++piece)
         division.starts.push_back(start_of(piece, rows));
@@ -422,31 +444,33 @@ constinit const LinearBackwardNarrow::Rows LinearBackwardNarrow::kRows{
         [](const RowBlock& block, const Tensor& dy, const Epilogue& behind, const Tensor& x,
            const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db) {
           const Sums sums(dy, dx, dw, db);
-          std::byte* behind_parts = block.sums + bytes_of_parts(block.all, sums);
+          const RowMemory memory(block.all, sums);
+          const PieceSums pieces = memory.pieces(block.sums);
           if (is_in_lanes(dy)) {
-            float* memory =
-                LaneMemory(sums, dw, db)
-                    .mine(behind_parts + SharedFactor::kZeroBytes + SharedFactor::kWorkBytes);
-            return differentiate_lanes(block, memory, dy, behind, x, weight, front, dx, dw, db);
+            float* lanes = LaneMemory(sums, dw, db).mine(block.sums + memory.lanes_at);
+            return differentiate_lanes(block, pieces, lanes, dy, behind, x, weight, front, dx, dw,
+                                       db);
           }
-          SharedFactor shared(behind_parts);
+          SharedFactor shared(block.sums + memory.factor_at);
           const Factor* factor = dx ? &shared.get(weight.data<float>(), sums.out, sums.in, sums.in,
                                                   int64_t(1), static_cast<const float*>(nullptr))
                                     : nullptr;
           const GradientOfRows gradient(sums, factor, dy, behind.at, x, dx, dw, db);
           for (int64_t first = 0; first < block.count; first += kTile) {
             const int64_t count = std::min(kTile, block.count - first);
-            const int64_t piece = piece_of((block.first + first) / kTile, block.all);
+            const int64_t tile = (block.first + first) / kTile;
+            double* to = pieces.begin(tile);
             gradient.add_tile(first, count, block.count - first,
-                              block.all - block.first - first - count,
-                              reinterpret_cast<double*>(block.sums) + piece * sums.count);
+                              block.all - block.first - first - count, to);
+            pieces.end(tile, to);
           }
           if (dx) kernels::run_epilogue_backward(front, dx, dx);
         },
     .finish =
         [](const std::byte* parts, const Tensor& dy, const Epilogue&, const Tensor&, const Tensor&,
            const Epilogue&, Tensor& dx, Tensor& dw, Tensor& db) {
-          Sums(dy, dx, dw, db).write(reinterpret_cast<const double*>(parts), dy.shape()[0], dw, db);
+          const Sums sums(dy, dx, dw, db);
+          RowMemory(dy.shape()[0], sums).pieces(const_cast<std::byte*>(parts)).write(dw, db);
         },
 };
 

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "backends/cpu/tools/lanes.h"
@@ -21,11 +23,14 @@ inline int64_t vectors_of(int64_t columns) { return (columns + kLane - 1) / kLan
 
 inline int64_t tiles_of(int64_t rows) { return (rows + kTile - 1) / kTile; }
 inline int64_t pieces_of(int64_t rows) { return std::min(tiles_of(rows), kMaxPieces); }
-inline int64_t start_of(int64_t piece, int64_t rows) {
-  return std::min(piece * tiles_of(rows) / pieces_of(rows) * kTile, rows);
-}
 inline int64_t piece_of(int64_t tile, int64_t rows) {
   return ((tile + 1) * pieces_of(rows) - 1) / tiles_of(rows);
+}
+inline int64_t first_tile_of(int64_t piece, int64_t rows) {
+  return piece * tiles_of(rows) / pieces_of(rows);
+}
+inline int64_t start_of(int64_t piece, int64_t rows) {
+  return std::min(first_tile_of(piece, rows) * kTile, rows);
 }
 
 /// Returns the number of sums, of `vectors` vectors each, that registers hold.
@@ -65,15 +70,74 @@ struct Sums {
   const int64_t in, out, in_vectors, out_vectors;
   const bool along_in;
   const int64_t bias_at, count;
+};
 
-  /// Adds up the sums of all pieces.
-  void write(const double* parts, int64_t rows, Tensor& dw, Tensor& db) const {
-    const int64_t pieces = pieces_of(rows);
+/// The sums of the pieces of one call, whose results are added in their order. A piece whose
+/// predecessors have all been added is added as soon as it is complete, so that the sums of one
+/// thread stay in the cache. Other pieces are stored until write(). A thread computes whole pieces
+/// in ascending order.
+class PieceSums {
+ public:
+  /// Bytes that are zero at first.
+  static size_t zero_bytes(const Sums& sums) {
+    return sizeof(State) + 2 * size_t(sums.count) * sizeof(double);
+  }
+  /// Bytes of stored pieces, which may be uninitialised.
+  static size_t stored_bytes(int64_t rows, const Sums& sums) {
+    return size_t(pieces_of(rows) * sums.count) * sizeof(double);
+  }
+
+  /// Both parts of the memory are aligned to 8 bytes. `stored` may be null if one thread computes
+  /// all pieces with begin() and end().
+  PieceSums(std::byte* zeros, std::byte* stored, int64_t rows, const Sums& sums)
+      : state_(reinterpret_cast<State*>(zeros)),
+        total_(reinterpret_cast<double*>(zeros + sizeof(State))),
+        open_(total_ + sums.count),
+        stored_(reinterpret_cast<double*>(stored)),
+        rows_(rows),
+        sums_(sums) {}
+
+  /// Returns the place to which the sums of the tile are to be added before end(tile, place).
+  double* begin(int64_t tile) const {
+    const int64_t piece = piece_of(tile, rows_);
+    if (is_next(piece, tile)) {
+      if (is_single(piece)) return total_;
+      state_->open.store(piece + 1, std::memory_order_relaxed);
+    }
+    return state_->open.load(std::memory_order_relaxed) == piece + 1 ? open_ : stored(tile);
+  }
+  void end(int64_t tile, const double* place) const {
+    const int64_t piece = piece_of(tile, rows_);
+    if (place == open_) {
+      if (tile + 1 != first_tile_of(piece + 1, rows_)) return;
+      for (int64_t i = 0; i < sums_.count; ++i) total_[i] += open_[i];
+      std::fill_n(open_, sums_.count, 0.0);
+    } else if (place != total_) {
+      return;
+    }
+    state_->next.store(piece + 1, std::memory_order_release);
+  }
+
+  /// As begin() and end(), for `count` tiles whose sums are added one after the other.
+  void begin(int64_t tile, int64_t count, double** places) const {
+    const bool is_added = is_next(piece_of(tile, rows_), tile) && tiles_of(rows_) <= kMaxPieces;
+    for (int64_t i = 0; i < count; ++i) places[i] = is_added ? total_ : stored(tile + i);
+  }
+  void end(int64_t tile, int64_t count, double* const* places) const {
+    if (places[0] == total_)
+      state_->next.store(piece_of(tile + count - 1, rows_) + 1, std::memory_order_release);
+  }
+
+  /// Writes the sums of all pieces.
+  void write(Tensor& dw, Tensor& db) const {
+    const auto& [in, out, in_vectors, out_vectors, along_in, bias_at, count] = sums_;
+    const int64_t pieces = pieces_of(rows_), next = state_->next.load(std::memory_order_acquire);
     const int64_t step = kLane * (along_in ? in_vectors : out_vectors);
     for (int64_t at = 0; at < count; at += kLane) {
-      double sums[kLane] = {};
-      for (int64_t piece = 0; piece < pieces; ++piece)
-        for (int64_t j = 0; j < kLane; ++j) sums[j] += parts[piece * count + at + j];
+      double sums[kLane];
+      std::copy_n(total_ + at, kLane, sums);
+      for (int64_t piece = next; piece < pieces; ++piece)
+        for (int64_t j = 0; j < kLane; ++j) sums[j] += stored_[piece * count + at + j];
       if (at >= bias_at) {
         const int64_t o = at - bias_at;
         for (int64_t j = 0; j < std::min(kLane, out - o); ++j)
@@ -86,6 +150,32 @@ struct Sums {
             float(sums[j]);
     }
   }
+
+ private:
+  struct alignas(8) State {
+    std::atomic<int64_t> next;  // the first piece that is not added
+    std::atomic<int64_t> open;  // 1 + the piece that is being added in open_, or 0
+  };
+
+  bool is_single(int64_t piece) const {
+    return first_tile_of(piece, rows_) + 1 == first_tile_of(piece + 1, rows_);
+  }
+  /// Returns whether the tile begins the first piece that is not added.
+  bool is_next(int64_t piece, int64_t tile) const {
+    return tile == first_tile_of(piece, rows_) &&
+           state_->next.load(std::memory_order_acquire) == piece;
+  }
+  double* stored(int64_t tile) const {
+    const int64_t piece = piece_of(tile, rows_);
+    double* sums = stored_ + piece * sums_.count;
+    if (tile == first_tile_of(piece, rows_)) std::fill_n(sums, sums_.count, 0.0);
+    return sums;
+  }
+
+  State* state_;
+  double *total_, *open_, *stored_;
+  const int64_t rows_;
+  const Sums& sums_;
 };
 
 /// Calls run(std::integral_constant<int, n>) for n in [kLeast, kMost].
