@@ -138,6 +138,9 @@ void conv_cases(OpCases& cases) {
       };
       cases.push_back(row);
     }
+  // Few channels that are sums over many elements.
+  cases.push_back(conv_case({.padding = {1, 2}}, {1, 8, 2, 33}, {3, 8, 3, 3}, true));
+  cases.push_back(conv_case({.padding = {1, 0}}, {2, 23, 2, 17}, {1, 23, 1, 3}, false));
 
   const Setting plain, wide{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
   for (const Setting& s : {plain, wide}) {

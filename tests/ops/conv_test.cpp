@@ -140,6 +140,33 @@ TEST(Conv2d, FewChannelsAreExact) {
         const Results got = library(x, w, b, o, &dy);
         ASSERT_TRUE(got == naive(x, w, b, dy, o)) << out << ' ' << width;
       }
+  for (const int64_t out : {1, 3, 12})  // of many input channels
+    for (const int64_t width : {16, 33, 48}) {
+      const Conv2dOptions o{.padding = {2, 1}};
+      const Variable x = integers({2, 30, 9, width}, f32, 1);
+      const Variable w = integers({out, 30, 3, 4}, f32, 2), b = integers({out}, f32, 3);
+      Variable dy;
+      const Results got = library(x, w, b, o, &dy);
+      ASSERT_TRUE(got == naive(x, w, b, dy, o)) << out << ' ' << width;
+    }
+}
+
+TEST(Conv2d, FewChannelsOfAnyNumberOfThreads) {
+  const int64_t threads = get_num_threads();
+  for (const int64_t out : {2, 5, 12}) {
+    std::vector<std::vector<float>> first;
+    for (const int count : {1, 2, 5}) {
+      set_num_threads(count);
+      manual_seed(1);
+      const Variable x = randn({2, 40, 51, 33}).requires_grad_(), w = randn({out, 40, 3, 3});
+      const Variable y = conv2d_relu(x, w, randn({out}), {.padding = 1}), dy = randn(y.shape());
+      const Variable dx = grad(y, x, dy, {});
+      const std::vector<std::vector<float>> all{y.to_vector<float>(), dx.to_vector<float>()};
+      if (first.empty() || only_fallbacks()) first = all;
+      EXPECT_EQ(all, first) << out << ' ' << count;
+    }
+  }
+  set_num_threads(threads);
 }
 
 // A window's sum contains only its own pixels: no zero times a neighbouring infinity.
@@ -378,8 +405,8 @@ TEST(Conv2d, ReluBehindChangesNoBitAndKeepsNaN) {
   manual_seed(7);
   // Few channels, numbers of channels that fill vectors, and results large enough for the packed
   // layout.
-  for (const auto& [in, out, size] :
-       std::vector<std::array<int64_t, 3>>{{1, 10, 28}, {3, 10, 9}, {4, 16, 9}, {32, 32, 24}}) {
+  for (const auto& [in, out, size] : std::vector<std::array<int64_t, 3>>{
+           {1, 10, 28}, {3, 10, 9}, {30, 3, 33}, {4, 16, 9}, {32, 32, 24}}) {
     Variable x = randn({8, in, size, size}), w = randn({out, in, 3, 3}), b = randn({out});
     for (Variable* leaf : {&x, &w, &b}) leaf->requires_grad_();
     const Variable one = conv2d_relu(x, w, b), two = relu(conv2d(x, w, b));

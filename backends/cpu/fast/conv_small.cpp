@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
+
+#include <omp.h>
 
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/per_thread.h"
@@ -13,16 +16,21 @@ namespace {
 
 using B = Batch<float>;
 constexpr int64_t kLane = kLanes<float>;
-constexpr int64_t kMaxTaps = 64;                 // elements of a channel's kernel
-constexpr int kTogether = kLane >= 16 ? 2 : 1;   // channels whose sums fit in registers
-constexpr int64_t kMaxPieces = 64;               // parts of the batch, each with its own sums
-constexpr int64_t kParallel = int64_t(1) << 18;  // products that justify a second thread
+constexpr int64_t kMaxTaps = 64;                    // elements of a channel's kernel for own dw
+constexpr int64_t kMostTaps = 16384;                // elements of a channel's kernel
+constexpr int64_t kBandFloats = 1 << 16;            // of a padded band, a quarter of a small cache
+constexpr int kMostOutputs = kLane >= 16 ? 12 : 5;  // channels of two vectors in registers
+constexpr int kTogether = kLane >= 16 ? 2 : 1;      // channels whose sums fit in registers
+constexpr int64_t kMaxPieces = 64;                  // parts of the batch, each with its own sums
+constexpr int64_t kParallel = int64_t(1) << 18;     // products that justify a second thread
 
 int64_t in_lanes(int64_t n) { return (n + kLane - 1) / kLane * kLane; }
 
+/// A convolution of stride 1.
 struct Sizes {
   int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
   Size2d padding;
+  int64_t band = out_height;  // rows of the result that are computed from one padded part
 
   Sizes(const Shape& x, const Shape& w, const Shape& y, const Conv2dOptions& options)
       : batch(x[0]),
@@ -35,53 +43,166 @@ struct Sizes {
         out_height(y[2]),
         out_width(y[3]),
         padding(options.padding) {}
+  /// Returns the convolution of dy that computes dx.
+  static Sizes of_gradient(const Shape& dy, const Shape& w, const Shape& dx,
+                           const Conv2dOptions& options) {
+    Conv2dOptions turned;
+    turned.padding = Size2d(w[2] - 1 - options.padding.height, w[3] - 1 - options.padding.width);
+    return Sizes(dy, {w[1], w[0], w[2], w[3]}, dx, turned);
+  }
 
   int64_t taps() const { return in * kernel_height * kernel_width; }
   int64_t out_plane() const { return out_height * out_width; }
   int64_t products() const { return batch * out * taps() * out_plane(); }
-  /// Returns the start of the vector that contains column j. The last vector of a row overlaps the
-  /// previous one, unless the row is shorter than a vector.
-  int64_t start(int64_t j) const { return std::min(j, std::max<int64_t>(out_width - kLane, 0)); }
-  // Sizes of the padded image, whose rows are long enough for vectors that exceed the width.
+  int64_t bands() const { return (out_height + band - 1) / band; }
+  // Sizes of the padded part, whose rows are long enough for vectors that exceed the width.
   int64_t row() const { return in_lanes(out_width) + kernel_width - 1; }
-  int64_t rows() const { return height + 2 * padding.height; }
-  int64_t padded_image() const { return in * rows() * row(); }
+  int64_t rows() const { return band + kernel_height - 1; }
+  int64_t padded_part() const { return in * rows() * row(); }
 };
 
-/// Copies the image with zero padding, and zeros where a row's last vector exceeds the width.
-void pad_image(const float* image, const Sizes& s, float* padded) {
-  std::fill_n(padded, s.padded_image(), 0.0f);
+/// Copies the rows of the image that the results from row `first` on need, with zero padding, and
+/// zeros where a row's last vector exceeds the width. Elements where `results`, the result of a
+/// ReLU, is not positive are zero as well; it may be null.
+void pad_image(const float* image, const float* results, const Sizes& s, int64_t first,
+               float* padded) {
+  std::fill_n(padded, s.padded_part(), 0.0f);
+  const int64_t begin = std::max<int64_t>(0, first - s.padding.height);
+  const int64_t end = std::min(s.height, first - s.padding.height + s.rows());
   for (int64_t c = 0; c < s.in; ++c)
-    for (int64_t i = 0; i < s.height; ++i)
-      std::copy_n(image + (c * s.height + i) * s.width, s.width,
-                  padded + (c * s.rows() + s.padding.height + i) * s.row() + s.padding.width);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t from = (c * s.height + i) * s.width;
+      float* to =
+          padded + (c * s.rows() + s.padding.height - first + i) * s.row() + s.padding.width;
+      if (results == nullptr)
+        std::copy_n(image + from, s.width, to);
+      else
+        mask_by_result(image + from, results + from, s.width, to);
+    }
 }
 
-/// Returns the offsets in the padded image of the elements of a kernel.
-std::array<int64_t, kMaxTaps> tap_offsets(const Sizes& s) {
-  std::array<int64_t, kMaxTaps> offsets;
-  int64_t* next = offsets.data();
+/// Returns the offsets in the padded part of the elements of a kernel.
+std::vector<int64_t> tap_offsets(const Sizes& s) {
+  std::vector<int64_t> offsets;
   for (int64_t c = 0; c < s.in; ++c)
     for (int64_t u = 0; u < s.kernel_height; ++u)
-      for (int64_t v = 0; v < s.kernel_width; ++v) *next++ = (c * s.rows() + u) * s.row() + v;
+      for (int64_t v = 0; v < s.kernel_width; ++v)
+        offsets.push_back((c * s.rows() + u) * s.row() + v);
   return offsets;
 }
 
-/// for_each_group() with the group sizes of output channels.
+/// Calls run(first, count) for nearly equal groups of output channels.
 template <typename Run>
 void for_each_channel_group(int64_t out, const Run& run) {
-  for_each_group<10, 6, 4, 2, 1>(out, run);
+  const int64_t groups = (out + kMostOutputs - 1) / kMostOutputs;
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t first = g * out / groups;
+    run(first, (g + 1) * out / groups - first);
+  }
 }
 
-/// Weights in the order of use: those of a group of channels, tap by tap.
-std::vector<float> in_groups(const float* weights, const Sizes& s) {
-  std::vector<float> result(size_t(s.out * s.taps()));
-  for_each_channel_group(s.out, [&](int64_t first, auto count) {
-    float* to = result.data() + first * s.taps();
+/// Returns weights in the order of use: those of a group of channels, tap by tap.
+/// weight(channel, tap) is an element.
+template <typename Weight>
+std::vector<float> in_groups(const Sizes& s, const Weight& weight) {
+  std::vector<float> result;
+  result.reserve(size_t(s.out * s.taps()));
+  for_each_channel_group(s.out, [&](int64_t first, int64_t count) {
     for (int64_t tap = 0; tap < s.taps(); ++tap)
-      for (int64_t k = 0; k < count(); ++k) *to++ = weights[(first + k) * s.taps() + tap];
+      for (int64_t k = 0; k < count; ++k) result.push_back(weight(first + k, tap));
   });
   return result;
+}
+
+constexpr int kVectors = 2;  // of a row, whose sums are computed together
+/// Start values, then sums, of the channels of a group.
+struct alignas(64) ColumnSums {
+  float values[kMostOutputs][kVectors * kLane];
+};
+
+/// Adds to the sums of kCount channels, for the first n vectors of each, the sum over the taps of
+/// the image's elements times factors.
+template <int kCount, int n>
+void add_taps(const float* from, const std::vector<int64_t>& offsets, const float* factors,
+              ColumnSums& to) {
+  B sums[kCount][n];
+  unrolled<kCount>([&](auto k) {
+    unrolled<n>([&](auto v) { sums[k][v] = B::load_aligned(to.values[k] + v * kLane); });
+  });
+  for (const int64_t offset : offsets) {
+    B values[n];
+    unrolled<n>([&](auto v) { values[v] = B::load_unaligned(from + offset + v * kLane); });
+    unrolled<kCount>([&](auto k) {
+      const B factor(factors[k]);
+      unrolled<n>([&](auto v) { sums[k][v] = functions::fused(values[v], factor, sums[k][v]); });
+    });
+    factors += kCount;
+  }
+  unrolled<kCount>([&](auto k) {
+    unrolled<n>([&](auto v) { sums[k][v].store_aligned(to.values[k] + v * kLane); });
+  });
+}
+
+using AddTaps = decltype(&add_taps<1, 1>);
+/// Returns the functions for `count` channels, and one and two vectors.
+std::array<AddTaps, kVectors> functions_of(int64_t count) {
+  std::array<AddTaps, kVectors> result{};
+  const auto select_one = [&]<int... i>(std::integer_sequence<int, i...>) {
+    ((count == i + 1 ? void(result = {&add_taps<i + 1, 1>, &add_taps<i + 1, 2>}) : void()), ...);
+  };
+  select_one(std::make_integer_sequence<int, kMostOutputs>());
+  return result;
+}
+
+/// Writes the sums of a row of `count` channels. `left` columns remain.
+void write_sums(const Sizes& s, ColumnSums& sums, int64_t count, int64_t vectors, bool relu,
+                int64_t left, float* to) {
+  for (int64_t k = 0; k < count; ++k)
+    for (int64_t v = 0; v < vectors && v * kLane < left; ++v) {
+      B sum = B::load_aligned(sums.values[k] + v * kLane);
+      if (relu) sum = formulas::Relu()(sum);
+      float* place = to + k * s.out_plane() + v * kLane;
+      if (left >= (v + 1) * kLane)
+        sum.store_unaligned(place);
+      else
+        store_some<float>(place, left - v * kLane, sum);
+    }
+}
+
+/// Computes the convolution of `images`, masked by `results` as in pad_image(), plus the bias.
+void convolve(Sizes s, const float* images, const float* results, const std::vector<float>& weights,
+              const float* bias, bool relu, float* to) {
+  const int64_t fit = kBandFloats / (s.in * s.row()) - s.kernel_height + 1;
+  const int64_t share =
+      (s.batch * s.out_height + omp_get_max_threads() - 1) / omp_get_max_threads();
+  s.band = std::clamp<int64_t>(std::min(std::max<int64_t>(fit, 8), share), 1, s.out_height);
+  const auto offsets = tap_offsets(s);
+  PerThread padded(s.padded_part());
+#pragma omp parallel for if (s.products() > kParallel)
+  for (int64_t task = 0; task < s.batch * s.bands(); ++task) {
+    const int64_t n = task / s.bands(), begin = task % s.bands() * s.band;
+    const int64_t rows = std::min(s.band, s.out_height - begin),
+                  image = n * s.in * s.height * s.width;
+    float* part = padded.mine();
+    pad_image(images + image, results != nullptr ? results + image : nullptr, s, begin, part);
+    for_each_channel_group(s.out, [&](int64_t first, int64_t count) {
+      const auto functions = functions_of(count);
+      ColumnSums start, sums;
+      for (int64_t k = 0; k < count; ++k)
+        std::ranges::fill(start.values[k], bias != nullptr ? bias[first + k] : 0.0f);
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t next = 0; next < s.out_width; next += kVectors * kLane) {
+          const int64_t vectors = s.out_width - next > kLane ? 2 : 1;
+          // The last vectors of a row overlap the previous ones, unless the row is shorter.
+          const int64_t j = std::min(next, std::max<int64_t>(s.out_width - vectors * kLane, 0));
+          std::copy_n(start.values[0], count * kVectors * kLane, sums.values[0]);
+          functions[size_t(vectors - 1)](part + i * s.row() + j, offsets,
+                                         weights.data() + first * s.taps(), sums);
+          write_sums(s, sums, count, vectors, relu, s.out_width - j,
+                     to + (n * s.out + first) * s.out_plane() + (begin + i) * s.out_width + j);
+        }
+    });
+  }
 }
 
 /// Returns a mask of the lanes [first, last).
@@ -143,84 +264,32 @@ void add_products(const Sizes& s, const Plane* planes, const float* image, const
   });
 }
 
-bool is_small(const Shape& x, const Shape& w, const Conv2dOptions& o) {
-  return w[0] < 16 && w[0] % 8 != 0 && o.groups == 1 && o.stride == Size2d(1) &&
-         o.dilation == Size2d(1) && w[1] * w[2] * w[3] <= kMaxTaps && x[3] >= kLane / 2;
+void input_gradient(const Tensor& dy, const Epilogue& behind, const Tensor& weight,
+                    const Conv2dOptions& options, Tensor& dx) {
+  const Sizes s = Sizes::of_gradient(dy.shape(), weight.shape(), dx.shape(), options);
+  const float* w = weight.data<float>();
+  const int64_t plane = s.kernel_height * s.kernel_width;
+  const auto weights = in_groups(s, [&](int64_t channel, int64_t tap) {
+    return w[(tap / plane * s.out + channel + 1) * plane - 1 - tap % plane];
+  });
+  convolve(s, dy.data<float>(), behind ? behind.at.data<float>() : nullptr, weights, nullptr, false,
+           dx.data<float>());
 }
 
-}  // namespace
-
-bool ConvSmall::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
-                        const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
-  return x.numel() > 0 && y.numel() > 0 && is_small(x.shape(), weight.shape(), options);
-}
-
-void ConvSmall::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                    const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
-  const bool relu = epilogue.activation == Activation::kRelu;
-  const Sizes s(x.shape(), weight.shape(), y.shape(), options);
-  const float* images = x.data<float>();
-  const float* b = bias ? bias.data<float>() : nullptr;
-  float* to = y.data<float>();
-  const auto offsets = tap_offsets(s);
-  const std::vector<float> weights = in_groups(weight.data<float>(), s);
-  PerThread padded(s.padded_image());
-#pragma omp parallel for if (s.products() > kParallel)
-  for (int64_t n = 0; n < s.batch; ++n) {
-    float* image = padded.mine();
-    pad_image(images + n * s.in * s.height * s.width, s, image);
-    for_each_channel_group(
-        s.out, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
-          float* plane = to + (n * s.out + first) * s.out_plane();
-          const float* factors = weights.data() + first * s.taps();
-          for (int64_t i = 0; i < s.out_height; ++i)
-            for (int64_t first_j = 0; first_j < s.out_width; first_j += kLane) {
-              const int64_t j = s.start(first_j);
-              B sums[kCount];
-              unrolled<kCount>([&](auto k) { sums[k] = B(b != nullptr ? b[first + k] : 0.0f); });
-              const float* from = image + i * s.row() + j;
-              const float* factor = factors;
-              for (int64_t tap = 0; tap < s.taps(); ++tap, factor += kCount) {
-                const B values = B::load_unaligned(from + offsets[tap]);
-                unrolled<kCount>(
-                    [&](auto k) { sums[k] = functions::fused(values, B(factor[k]), sums[k]); });
-              }
-              float* row = plane + i * s.out_width + j;
-              unrolled<kCount>([&](auto k) {
-                if (relu) sums[k] = formulas::Relu()(sums[k]);
-                if (j + kLane <= s.out_width)
-                  sums[k].store_unaligned(row + k * s.out_plane());
-                else
-                  store_some<float>(row + k * s.out_plane(), s.out_width - j, sums[k]);
-              });
-            }
-        });
-  }
-  if (!relu) kernels::run_epilogue(epilogue, y, y);
-}
-
-bool ConvBackwardSmall::accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
-                                const Tensor&, const Conv2dOptions& options, const Tensor& dx,
-                                const Tensor& dw, const Tensor&) {
-  return behind.activation != Activation::kGelu && dw && dw.numel() > 0 && dy.numel() > 0 &&
-         !(dx && dx.numel() == 0) && is_small(x.shape(), dw.shape(), options);
-}
-
-void ConvBackwardSmall::run(TypeTag<float>, const Tensor& dy, const Epilogue& behind,
-                            const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
-                            Tensor& dx, Tensor& dw, Tensor& db) {
+void weight_gradient(const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                     const Conv2dOptions& options, Tensor& dw, Tensor& db) {
   const Sizes s(x.shape(), dw.shape(), dy.shape(), options);
   const float *images = x.data<float>(), *gradients = dy.data<float>();
   const float* from_relu = behind ? behind.at.data<float>() : nullptr;
   const int64_t pieces = std::min(s.batch, kMaxPieces), results = s.out * (s.taps() + 1);
   std::vector<double> parts(size_t(pieces * results));  // per channel: the taps, then the bias
-  PerThread padded(s.padded_image());
+  PerThread padded(s.padded_part());
   const auto offsets = tap_offsets(s);
 #pragma omp parallel for if (s.products() > kParallel)
   for (int64_t piece = 0; piece < pieces; ++piece) {
     float* image = padded.mine();
     for (int64_t n = piece * s.batch / pieces; n < (piece + 1) * s.batch / pieces; ++n) {
-      pad_image(images + n * s.in * s.height * s.width, s, image);
+      pad_image(images + n * s.in * s.height * s.width, nullptr, s, 0, image);
       double* part = parts.data() + piece * results;
       for_each_group<kTogether, 1>(
           s.out, [&]<int kPlanes>(int64_t o, std::integral_constant<int, kPlanes>) {
@@ -249,8 +318,76 @@ void ConvBackwardSmall::run(TypeTag<float>, const Tensor& dy, const Epilogue& be
       else if (db)
         db.data<float>()[o] = float(sum);
     }
+}
+
+bool has_few_outputs(const Shape& w, const Conv2dOptions& o) {
+  return w[0] < 16 && w[0] % 8 != 0 && o.groups == 1 && o.stride == Size2d(1) &&
+         o.dilation == Size2d(1);
+}
+/// Returns whether vectors along rows are faster than oneDNN's blocks of channels for kernels of
+/// `taps` elements. Short rows leave lanes unused; unpacking an image pays off for few channels.
+bool prefers_rows(const Shape& w, int64_t taps, int64_t width, const Tensor& x) {
+  const int64_t step = width > kLane ? 2 * kLane : kLane;
+  return taps <= kMostTaps && w[2] * w[3] > 1 &&
+         (width >= 2 * kLane || step * w[0] <= kMostOutputs * width) &&
+         (w[0] < 8 || !x || !x.storage().is_packed());
+}
+bool is_small(int64_t taps, int64_t width) { return taps <= kMaxTaps && width >= kLane / 2; }
+bool computes_dw(const Tensor& x, const Shape& w, const Conv2dOptions& o) {
+  const int64_t taps = w[1] * w[2] * w[3], width = x.shape()[3];
+  return has_few_outputs(w, o) &&
+         (is_small(taps, width) || (w[0] < 8 && prefers_rows(w, taps, width, x)));
+}
+bool computes_dx(const Tensor& x, const Shape& w, const Conv2dOptions& o, const Tensor& dx) {
+  return has_few_outputs(w, o) && o.padding.height < w[2] && o.padding.width < w[3] &&
+         prefers_rows(w, w[0] * w[2] * w[3], dx.shape()[3], x);
+}
+
+}  // namespace
+
+bool ConvSmall::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
+                        const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
+  const Shape& w = weight.shape();
+  const int64_t taps = w[1] * w[2] * w[3];
+  return x.numel() > 0 && y.numel() > 0 && has_few_outputs(w, options) &&
+         (is_small(taps, x.shape()[3]) || prefers_rows(w, taps, y.shape()[3], x));
+}
+
+void ConvSmall::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
+  const bool relu = epilogue.activation == Activation::kRelu;
+  const Sizes s(x.shape(), weight.shape(), y.shape(), options);
+  const float* w = weight.data<float>();
+  const auto weights =
+      in_groups(s, [&](int64_t channel, int64_t tap) { return w[channel * s.taps() + tap]; });
+  convolve(s, x.data<float>(), nullptr, weights, bias ? bias.data<float>() : nullptr, relu,
+           y.data<float>());
+  if (!relu) kernels::run_epilogue(epilogue, y, y);
+}
+
+bool ConvBackwardSmall::accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                                const Tensor& weight, const Conv2dOptions& options,
+                                const Tensor& dx, const Tensor& dw, const Tensor&) {
+  if (behind.activation == Activation::kGelu || dy.numel() == 0 || (dx && dx.numel() == 0))
+    return false;
+  if (dw && dw.numel() > 0 && computes_dw(x, dw.shape(), options)) return true;
+  return dx && computes_dx(x, weight.shape(), options, dx);
+}
+
+void ConvBackwardSmall::run(TypeTag<float>, const Tensor& dy, const Epilogue& behind,
+                            const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
+                            Tensor& dx, Tensor& dw, Tensor& db) {
   Tensor none;
-  if (dx) kernels::conv2d_backward(dy, behind, none, weight, options, dx, none, none);
+  if (dx) {
+    if (computes_dx(x, weight.shape(), options, dx))
+      input_gradient(dy, behind, weight, options, dx);
+    else
+      kernels::conv2d_backward(dy, behind, none, weight, options, dx, none, none);
+  }
+  if (dw && computes_dw(x, dw.shape(), options))
+    weight_gradient(dy, behind, x, options, dw, db);
+  else if (dw || db)
+    kernels::conv2d_backward(dy, behind, x, weight, options, none, dw, db);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -1,5 +1,6 @@
-// Float32 convolutions with fewer output channels than a vector has lanes, as in first layers.
-// oneDNN would pad the channels and spend more time on layout conversion than on the sums.
+// Float32 convolutions of stride 1 with fewer output channels than a vector has lanes, as in first
+// and last layers and in DenseNet. oneDNN would pad the channels to whole vectors, and convert the
+// layout of the images.
 #pragma once
 
 #include "ops/conv.h"
@@ -15,8 +16,8 @@ struct ConvSmall {
                   const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y);
 };
 
-/// Implementation of kernels::conv2d_backward that computes dw and db. Another implementation
-/// computes dx.
+/// Implementation of kernels::conv2d_backward that computes dx, or dw and db, or all of them.
+/// Another implementation computes the others.
 struct ConvBackwardSmall {
   static constexpr std::string_view kName = "small";
   static bool accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
