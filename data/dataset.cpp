@@ -164,4 +164,9 @@ std::shared_ptr<const Dataset> map_dataset(const TensorDataset& dataset, Example
   return map_dataset(std::make_shared<TensorDataset>(dataset), std::move(change));
 }
 
+GeneratorSeed::GeneratorSeed(RandomGenerator& generator) : seed_(detail::draw_seed(generator)) {}
+GeneratorSeed::GeneratorSeed(RandomGenerator&& generator) : GeneratorSeed(generator) {}
+uint64_t GeneratorSeed::value_or(uint64_t seed) const { return seed_.value_or(seed); }
+Dataset::~Dataset() = default;
+template std::shared_ptr<const Dataset> detail::shared_copy(const TensorDataset&);
 }  // namespace tapegrad

@@ -48,9 +48,9 @@ uint64_t draw_seed(RandomGenerator& generator);
 class GeneratorSeed {
  public:
   GeneratorSeed() = default;
-  GeneratorSeed(RandomGenerator& generator) : seed_(detail::draw_seed(generator)) {}
-  GeneratorSeed(RandomGenerator&& generator) : GeneratorSeed(generator) {}
-  uint64_t value_or(uint64_t seed) const { return seed_.value_or(seed); }
+  GeneratorSeed(RandomGenerator& generator);
+  GeneratorSeed(RandomGenerator&& generator);
+  uint64_t value_or(uint64_t seed) const;
 
  private:
   std::optional<uint64_t> seed_;
@@ -76,7 +76,10 @@ auto about_items(std::span<const int64_t> indices, Make make) {
 /// A data set. Loaders call get() and gather() from several threads at once.
 class Dataset {
  public:
-  virtual ~Dataset() = default;
+  Dataset() = default;
+  Dataset(const Dataset&) = default;
+  Dataset& operator=(const Dataset&) = default;
+  virtual ~Dataset();
   virtual int64_t size() const = 0;
   /// Returns example `index` of [0, size()). Override one of the two overloads; the second one if
   /// the example is changed at random, with random numbers only from `random`.
@@ -121,6 +124,16 @@ class TensorDataset final : public Dataset {
 
   Variable data_, target_;
 };
+
+namespace detail {
+/// Returns a copy of the data set. Not inline, so that programs do not compile the copy of a
+/// TensorDataset.
+template <typename D>
+std::shared_ptr<const Dataset> shared_copy(const D& dataset) {
+  return std::make_shared<D>(dataset);
+}
+extern template std::shared_ptr<const Dataset> shared_copy(const TensorDataset&);
+}  // namespace detail
 
 /// Function that map_dataset() applies to every example when the example is read.
 using ExampleMap = std::function<Example(Example, RandomGenerator&)>;

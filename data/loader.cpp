@@ -151,6 +151,11 @@ Loader::Iterator Loader::begin() {
   return Iterator(this, start(state_), ++runs_);
 }
 
+Loader::~Loader() = default;
+Loader::Iterator::Iterator(Iterator&&) noexcept = default;
+Loader::Iterator& Loader::Iterator::operator=(Iterator&&) noexcept = default;
+Loader::Iterator::~Iterator() = default;
+bool Loader::Iterator::operator==(std::default_sentinel_t) const { return !stream_; }
 Loader::Iterator::Iterator(Loader* loader, std::unique_ptr<BatchStream> stream, uint64_t run)
     : loader_(loader), stream_(std::move(stream)), run_(run) {
   ++*this;
@@ -307,4 +312,21 @@ std::unique_ptr<BatchStream> DeviceLoader::start(LoaderState from) {
   return std::make_unique<Direct>(std::move(read), from.position, size());
 }
 
+Shard Loader::shard() const { return {}; }
+int64_t Loader::dataset_size() const { return num_examples(); }
+void Loader::set_epoch(uint64_t epoch) { set_state({epoch, 0}); }
+std::shared_ptr<void> Loader::Iterator::item() const { return stream_ ? stream_->item() : nullptr; }
+std::default_sentinel_t Loader::end() const { return {}; }
+int64_t Sampler::Iterator::operator*() const { return (*indices_)[indices_->size() - left_]; }
+Sampler::Iterator Sampler::end() const { return {}; }
+const Sampler* AnySampler::get() const { return sampler_.get(); }
+DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options,
+                       Where where)
+    : DataLoader(std::move(dataset), detail::resolved(options, where), where, ResolvedOptions()) {}
+int64_t DataLoader::num_examples() const { return epoch_size(dataset().size(), options_); }
+int64_t DataLoader::dataset_size() const { return dataset().size(); }
+int64_t DeviceLoader::num_examples() const {
+  return options_.shard.count(data_.size(0), options_.drop_last);
+}
+int64_t DeviceLoader::dataset_size() const { return data_.size(0); }
 }  // namespace tapegrad

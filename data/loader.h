@@ -43,13 +43,13 @@ class BatchStream {
 /// Interface of loaders for fit(), evaluate() and range-for.
 class Loader {
  public:
-  virtual ~Loader() = default;
+  virtual ~Loader();
 
   virtual int64_t num_examples() const = 0;
   /// Returns the part of the data set that this loader reads.
-  virtual Shard shard() const { return {}; }
+  virtual Shard shard() const;
   /// Returns the number of examples of the data set, of which num_examples() belong to the shard.
-  virtual int64_t dataset_size() const { return num_examples(); }
+  virtual int64_t dataset_size() const;
   int64_t batch_size() const { return batch_size_; }
   /// Returns the seed of the order and of the random numbers of examples.
   virtual uint64_t seed() const { return 0; }
@@ -65,19 +65,22 @@ class Loader {
   /// Sets the position from which the next begin() continues. Throws ArgumentError for a position
   /// past the end of an epoch.
   void set_state(LoaderState state);
-  void set_epoch(uint64_t epoch) { set_state({epoch, 0}); }
+  void set_epoch(uint64_t epoch);
 
   class Iterator {
    public:
     using value_type = Example;
     using difference_type = std::ptrdiff_t;
     Iterator(Loader* loader, std::unique_ptr<BatchStream> stream, uint64_t run);
+    Iterator(Iterator&&) noexcept;
+    Iterator& operator=(Iterator&&) noexcept;
+    ~Iterator();
     Example& operator*() { return batch_; }
     Example* operator->() { return &batch_; }
-    std::shared_ptr<void> item() const { return stream_ ? stream_->item() : nullptr; }
+    std::shared_ptr<void> item() const;
     Iterator& operator++();
     void operator++(int) { ++*this; }
-    bool operator==(std::default_sentinel_t) const { return !stream_; }
+    bool operator==(std::default_sentinel_t) const;
 
    private:
     Loader* loader_;
@@ -89,7 +92,7 @@ class Loader {
   /// number increases. An iterator that was begun earlier delivers the rest of its own epoch;
   /// state() refers to the iterator that was begun last.
   Iterator begin();
-  std::default_sentinel_t end() const { return {}; }
+  std::default_sentinel_t end() const;
 
  protected:
   Loader(int64_t batch_size, bool drop_last, const char* name, Where where = Where::current());
@@ -160,7 +163,7 @@ class Sampler {
     using reference = int64_t;
     Iterator() = default;
     explicit Iterator(std::vector<int64_t> indices);
-    int64_t operator*() const { return (*indices_)[indices_->size() - left_]; }
+    int64_t operator*() const;
     Iterator& operator++() { return --left_, *this; }
     Iterator operator++(int) {
       Iterator old = *this;
@@ -174,7 +177,7 @@ class Sampler {
   };
   /// Begins an epoch: 0 in the first loop, 1 in the second. Loaders count their epochs separately.
   Iterator begin();
-  Iterator end() const { return {}; }
+  Iterator end() const;
 
  private:
   uint64_t epoch_ = 0;  // epoch of the next begin()
@@ -187,7 +190,7 @@ class AnySampler {
   AnySampler(const S& sampler) : sampler_(std::make_shared<S>(sampler)) {}
   template <std::derived_from<Sampler> S>
   AnySampler(std::shared_ptr<S> sampler) : sampler_(std::move(sampler)) {}
-  const Sampler* get() const { return sampler_.get(); }
+  const Sampler* get() const;
 
  private:
   std::shared_ptr<const Sampler> sampler_;
@@ -247,31 +250,30 @@ class DataLoader final : public Loader {
   /// prefetch_factor outside of [1, 65536], for shuffle combined with a sampler, and for a
   /// batch_sampler combined with batch_size, shuffle, sampler or drop_last.
   DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {},
-             Where where = Where::current())
-      : DataLoader(std::move(dataset), detail::resolved(options, where), where, ResolvedOptions()) {
-  }
+             Where where = Where::current());
   DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_size, bool shuffle = false,
              int num_workers = 0, Where where = Where::current());
   /// Copies the data set, which shares the memory of its tensors.
   template <std::derived_from<Dataset> D>
   explicit DataLoader(const D& dataset, DataLoaderOptions options = {},
                       Where where = Where::current())
-      : DataLoader(std::make_shared<D>(dataset), options, where) {}
+      : DataLoader(detail::shared_copy(dataset), std::move(options), where) {}
   template <std::derived_from<Dataset> D>
   DataLoader(const D& dataset, std::integral auto batch_size, bool shuffle = false,
              int num_workers = 0, Where where = Where::current())
-      : DataLoader(std::make_shared<D>(dataset), int64_t(batch_size), shuffle, num_workers, where) {
+      : DataLoader(detail::shared_copy(dataset), int64_t(batch_size), shuffle, num_workers, where) {
   }
   /// Takes the first arguments, and options by name: DataLoader(data, 64, true, {.num_workers =
   /// 2}).
   template <std::derived_from<Dataset> D>
   DataLoader(const D& dataset, std::integral auto batch_size, DataLoaderOptions options,
              Where where = Where::current())
-      : DataLoader(dataset, (options.batch_size = int64_t(batch_size), options), where) {}
+      : DataLoader(dataset, (options.batch_size = int64_t(batch_size), std::move(options)), where) {
+  }
   template <std::derived_from<Dataset> D>
   DataLoader(const D& dataset, std::integral auto batch_size, std::same_as<bool> auto shuffle,
              DataLoaderOptions options, Where where = Where::current())
-      : DataLoader(dataset, batch_size, (options.shuffle = shuffle, options), where) {}
+      : DataLoader(dataset, batch_size, (options.shuffle = shuffle, std::move(options)), where) {}
   template <typename D>
   requires(!std::derived_from<D, Dataset> && requires(const D& data) {
     data.size();
@@ -280,9 +282,9 @@ class DataLoader final : public Loader {
   /// Throws ArgumentError if the loader was moved from.
   const Dataset& dataset() const;
   /// Returns the number of examples of the shard.
-  int64_t num_examples() const override { return epoch_size(dataset().size(), options_); }
+  int64_t num_examples() const override;
   Shard shard() const override { return options_.shard; }
-  int64_t dataset_size() const override { return dataset().size(); }
+  int64_t dataset_size() const override;
   uint64_t seed() const override { return options_.seed; }
 
  private:
@@ -321,11 +323,9 @@ class DeviceLoader final : public Loader {
   DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options,
                Where where = Where::current());
 
-  int64_t num_examples() const override {
-    return options_.shard.count(data_.size(0), options_.drop_last);
-  }
+  int64_t num_examples() const override;
   Shard shard() const override { return options_.shard; }
-  int64_t dataset_size() const override { return data_.size(0); }
+  int64_t dataset_size() const override;
   uint64_t seed() const override { return options_.seed; }
 
  private:

@@ -218,4 +218,6 @@ Variable read_npy(const std::string& path) {
   return array_of(file, "the file", file.bytes());
 }
 
+std::map<std::string, Variable> load_npz(const std::string& path) { return read_npz(path); }
+Variable load_npy(const std::string& path) { return read_npy(path); }
 }  // namespace tapegrad

@@ -17,7 +17,7 @@ namespace tapegrad {
 std::map<std::string, Variable> read_npz(const std::string& path);
 /// Returns the array of a .npy file. Types and errors are those of read_npz().
 Variable read_npy(const std::string& path);
-inline std::map<std::string, Variable> load_npz(const std::string& path) { return read_npz(path); }
-inline Variable load_npy(const std::string& path) { return read_npy(path); }
+std::map<std::string, Variable> load_npz(const std::string& path);
+Variable load_npy(const std::string& path);
 
 }  // namespace tapegrad

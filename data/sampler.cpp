@@ -118,4 +118,17 @@ std::vector<int64_t> DistributedSampler::indices(uint64_t epoch) const {
   return shard_.take(order, options_.drop_last);
 }
 
+RandomSampler::RandomSampler(const Dataset& dataset, RandomSamplerOptions options, Where where)
+    : RandomSampler(dataset.size(), options, where) {}
+int64_t RandomSampler::size() const { return options_.num_samples.value_or(examples_); }
+SequentialSampler::SequentialSampler(const Dataset& dataset) : SequentialSampler(dataset.size()) {}
+int64_t SubsetRandomSampler::size() const { return int64_t(indices_.size()); }
+BatchSampler::operator BatchPlan() const { return {sampler_, batch_size_, drop_last_}; }
+std::vector<std::vector<int64_t>>::const_iterator BatchSampler::end() const {
+  return batches_.end();
+}
+DistributedSampler::DistributedSampler(const Dataset& dataset, Shard shard,
+                                       DistributedSamplerOptions options, Where where)
+    : DistributedSampler(dataset.size(), shard, options, where) {}
+int64_t DistributedSampler::size() const { return shard_.count(examples_, options_.drop_last); }
 }  // namespace tapegrad

@@ -44,9 +44,8 @@ class RandomSampler final : public Sampler {
   explicit RandomSampler(int64_t examples, RandomSamplerOptions options = {},
                          Where where = Where::current());
   explicit RandomSampler(const Dataset& dataset, RandomSamplerOptions options = {},
-                         Where where = Where::current())
-      : RandomSampler(dataset.size(), options, where) {}
-  int64_t size() const override { return options_.num_samples.value_or(examples_); }
+                         Where where = Where::current());
+  int64_t size() const override;
   std::vector<int64_t> indices(uint64_t epoch) const override;
 
  private:
@@ -59,7 +58,7 @@ class SequentialSampler final : public Sampler {
  public:
   /// Throws ArgumentError for a negative number of examples.
   explicit SequentialSampler(int64_t examples, Where where = Where::current());
-  explicit SequentialSampler(const Dataset& dataset) : SequentialSampler(dataset.size()) {}
+  explicit SequentialSampler(const Dataset& dataset);
   int64_t size() const override { return examples_; }
   std::vector<int64_t> indices(uint64_t epoch) const override;
 
@@ -76,7 +75,7 @@ class SubsetRandomSampler final : public Sampler {
   template <std::derived_from<Variable> V>
   explicit SubsetRandomSampler(const V& indices, uint64_t seed = 0)
       : SubsetRandomSampler(indices_of(indices), seed) {}
-  int64_t size() const override { return int64_t(indices_.size()); }
+  int64_t size() const override;
   std::vector<int64_t> indices(uint64_t epoch) const override;
 
  private:
@@ -94,9 +93,9 @@ class BatchSampler {
   BatchSampler(AnySampler sampler, int64_t batch_size, bool drop_last = false,
                Where where = Where::current());
   int64_t size() const;  // number of lists
-  operator BatchPlan() const { return {sampler_, batch_size_, drop_last_}; }
+  operator BatchPlan() const;
   std::vector<std::vector<int64_t>>::const_iterator begin();
-  std::vector<std::vector<int64_t>>::const_iterator end() const { return batches_.end(); }
+  std::vector<std::vector<int64_t>>::const_iterator end() const;
 
  private:
   AnySampler sampler_;
@@ -121,9 +120,8 @@ class DistributedSampler final : public Sampler {
   DistributedSampler(int64_t examples, Shard shard, DistributedSamplerOptions options = {},
                      Where where = Where::current());
   DistributedSampler(const Dataset& dataset, Shard shard, DistributedSamplerOptions options = {},
-                     Where where = Where::current())
-      : DistributedSampler(dataset.size(), shard, options, where) {}
-  int64_t size() const override { return shard_.count(examples_, options_.drop_last); }
+                     Where where = Where::current());
+  int64_t size() const override;
   std::vector<int64_t> indices(uint64_t epoch) const override;
 
  private:

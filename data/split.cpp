@@ -182,4 +182,13 @@ std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split_
           std::make_shared<Subset>(dataset, std::move(second))};
 }
 
+int64_t Subset::size() const { return int64_t(indices_.size()); }
+KFold::KFold(int64_t n_splits, bool shuffle, uint64_t seed)
+    : KFold(KFoldOptions{n_splits, shuffle, seed}) {}
+KFold::KFold(int64_t n_splits, KFoldOptions options)
+    : KFold((options.n_splits = n_splits, options)) {}
+std::vector<Fold> KFold::split(const Dataset& dataset, Where where) const {
+  return split(dataset.size(), where);
+}
+int64_t ConcatDataset::size() const { return ends_.empty() ? 0 : ends_.back(); }
 }  // namespace tapegrad

@@ -24,12 +24,12 @@ class Subset final : public Dataset {
          Where where = Where::current());
   template <std::derived_from<Dataset> D>
   Subset(const D& dataset, std::vector<int64_t> indices, Where where = Where::current())
-      : Subset(std::make_shared<D>(dataset), std::move(indices), where) {}
+      : Subset(detail::shared_copy(dataset), std::move(indices), where) {}
   /// Overload for indices in a tensor: `Subset(data, randperm(100).slice(0, 0, 80))`. Throws
   /// DTypeError unless they are integers.
   template <std::derived_from<Dataset> D, std::derived_from<Variable> V>
   Subset(const D& dataset, const V& indices, Where where = Where::current())
-      : Subset(std::make_shared<D>(dataset), indices_in(indices, where), where) {}
+      : Subset(detail::shared_copy(dataset), indices_in(indices, where), where) {}
   template <typename D>
   requires(!std::derived_from<D, Dataset> &&
            !std::convertible_to<D, std::shared_ptr<const Dataset>>)
@@ -40,7 +40,7 @@ class Subset final : public Dataset {
   }
 
   using Dataset::get;
-  int64_t size() const override { return int64_t(indices_.size()); }
+  int64_t size() const override;
   Example get(int64_t index, RandomGenerator& random) const override;
   Example gather(std::span<const int64_t> indices, const SampleRandom& random) const override;
 
@@ -66,7 +66,7 @@ std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
 template <std::derived_from<Dataset> D>
 std::vector<Subset> random_split(const D& dataset, const std::vector<double>& shares,
                                  uint64_t seed = 0, Where where = Where::current()) {
-  return random_split(std::make_shared<D>(dataset), shares, seed, where);
+  return random_split(detail::shared_copy(dataset), shares, seed, where);
 }
 
 /// A list of N sizes, so that `auto [train, test] = random_split(data, {0.8, 0.2})` has N parts.
@@ -129,15 +129,12 @@ class KFold {
  public:
   /// Throws ArgumentError for fewer than two folds.
   explicit KFold(KFoldOptions options);
-  explicit KFold(int64_t n_splits = 5, bool shuffle = false, uint64_t seed = 0)
-      : KFold(KFoldOptions{n_splits, shuffle, seed}) {}
+  explicit KFold(int64_t n_splits = 5, bool shuffle = false, uint64_t seed = 0);
   /// Takes the number of folds, and options by name: KFold(5, {.shuffle = true}).
-  KFold(int64_t n_splits, KFoldOptions options) : KFold((options.n_splits = n_splits, options)) {}
+  KFold(int64_t n_splits, KFoldOptions options);
   /// Returns the folds. Throws ArgumentError for fewer examples than folds.
   std::vector<Fold> split(int64_t examples, Where where = Where::current()) const;
-  std::vector<Fold> split(const Dataset& dataset, Where where = Where::current()) const {
-    return split(dataset.size(), where);
-  }
+  std::vector<Fold> split(const Dataset& dataset, Where where = Where::current()) const;
 
  private:
   KFoldOptions options_;
@@ -150,10 +147,10 @@ class ConcatDataset final : public Dataset {
   template <std::derived_from<Dataset>... D>
   explicit(sizeof...(D) == 1) ConcatDataset(const D&... datasets)
       : ConcatDataset(
-            std::vector<std::shared_ptr<const Dataset>>{std::make_shared<D>(datasets)...}) {}
+            std::vector<std::shared_ptr<const Dataset>>{detail::shared_copy(datasets)...}) {}
 
   using Dataset::get;
-  int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
+  int64_t size() const override;
   Example get(int64_t index, RandomGenerator& random) const override;
 
  private:

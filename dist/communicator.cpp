@@ -177,4 +177,8 @@ void run_threads(int ranks, const std::function<void(Communicator)>& run, double
   if (of_peer) std::rethrow_exception(of_peer);
 }
 
+Values::Values(const Tensor& x) : tensor_(x) {}
+Values::Values(const Variable& x) : tensor_(x.value()) {}
+bool Communicator::is_first() const { return rank() == 0; }
+Communicator::operator Shard() const { return {rank(), size()}; }
 }  // namespace tapegrad::dist

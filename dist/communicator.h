@@ -95,8 +95,8 @@ class Pending {
 /// recorded on the tape; those of dist/collective_ops.h are.
 class Values {
  public:
-  Values(const Tensor& x) : tensor_(x) {}
-  Values(const Variable& x) : tensor_(x.value()) {}
+  Values(const Tensor& x);
+  Values(const Variable& x);
   const Tensor& tensor() const { return tensor_; }
 
  private:
@@ -113,9 +113,9 @@ class Communicator {
   int rank() const;
   int size() const;
   /// Returns whether this is rank 0, which usually prints and saves.
-  bool is_first() const { return rank() == 0; }
+  bool is_first() const;
   /// Returns the part of a data set for this rank: `DataLoader(train, {.shard = world})`.
-  operator Shard() const { return {rank(), size()}; }
+  operator Shard() const;
 
   /// Replaces x by the sum over the ranks, or by the result of options.op. Throws DTypeError for
   /// bool, unless the op is kMin or kMax.

@@ -148,4 +148,10 @@ int64_t DataParallel::heard() const { return reducer_->heard(); }
 
 CommunicationStats DataParallel::stats() const { return reducer_->stats(); }
 
+void DataParallel::members(nn::Members& m) { model_->members(m); }
+Variable DataParallel::forward(const Variable& x, Where where) const {
+  return model_->call(x, where);
+}
+DataParallel::NoSync DataParallel::no_sync() const { return NoSync(*this); }
+DataParallel::Join DataParallel::join() const { return Join(*this); }
 }  // namespace tapegrad::dist

@@ -93,11 +93,9 @@ class DataParallel final : public nn::Model<DataParallel> {
   DataParallel(const nn::Module& model, const Communicator& world,
                DataParallelOptions options = {});
 
-  void members(nn::Members& m) override { model_->members(m); }
+  void members(nn::Members& m) override;
   /// Calls a model with one argument. Call models with other arguments directly.
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return model_->call(x, where);
-  }
+  Variable forward(const Variable& x, Where where = Where::current()) const;
 
   /// A scope in which backward passes accumulate gradients without communication. The next pass
   /// outside of the scope sends the sums.
@@ -112,7 +110,7 @@ class DataParallel final : public nn::Model<DataParallel> {
     std::shared_ptr<class GradientReducer> reducer_;
     bool is_captured_;
   };
-  NoSync no_sync() const { return NoSync(*this); }
+  NoSync no_sync() const;
 
   /// A scope for ranks with different numbers of batches. A rank without further batches takes part
   /// in the passes of the other ranks until all are done:
@@ -142,7 +140,7 @@ class DataParallel final : public nn::Model<DataParallel> {
     nn::AnyModule model_;
     std::shared_ptr<class GradientReducer> reducer_;
   };
-  Join join() const { return Join(*this); }
+  Join join() const;
 
   /// Replaces gradients accumulated by passes in no_sync() scopes by their means over the ranks, in
   /// place, as the next pass would. For passes that communication must not interrupt, such as

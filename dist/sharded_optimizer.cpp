@@ -303,4 +303,14 @@ bool AnyShardedOptimizer::step(optim::GradScaler& scaler, std::optional<double> 
   return has_stepped;
 }
 
+void AnyShardedOptimizer::zero_grad() const { parameters_.zero_grad(); }
+TensorMap AnyShardedOptimizer::state_dict() const { return parameters_.gather(state_of_part()); }
+void AnyShardedOptimizer::load_state_dict(const TensorMap& state) {
+  local_optimizer().load_state_dict(parameters_.cut(state));
+}
+TensorMap AnyShardedOptimizer::shard_dict() const {
+  return parameters_.name_shards(state_of_part());
+}
+AnyShardedOptimizer::AnyShardedOptimizer(FlatParameters parameters)
+    : parameters_(std::move(parameters)) {}
 }  // namespace tapegrad::dist

@@ -113,24 +113,22 @@ class AnyShardedOptimizer {
   /// Equivalent to scaler.step(optimizer), with gradients that are clipped if `max_norm` is given.
   /// All ranks make the step or all skip it. Call scaler.update() next.
   bool step(optim::GradScaler& scaler, std::optional<double> max_norm = {});
-  void zero_grad() const { parameters_.zero_grad(); }
+  void zero_grad() const;
   /// For code between backward() and step(): read() copies the gradients to the parameters of
   /// local_optimizer(), and write() copies their values to the model.
   const FlatParameters& flat() const { return parameters_; }
 
   /// Returns the whole state, in the format of an unsharded optimizer of the model. Any number of
   /// ranks, or an unsharded optimizer, can continue from it. A collective.
-  TensorMap state_dict() const { return parameters_.gather(state_of_part()); }
-  void load_state_dict(const TensorMap& state) {
-    local_optimizer().load_state_dict(parameters_.cut(state));
-  }
+  TensorMap state_dict() const;
+  void load_state_dict(const TensorMap& state);
   /// Returns this rank's part of state_dict(), without communication. "state.3.exp_avg@128" is a
   /// row of the elements of state.3.exp_avg from number 128 on; "state.3.exp_avg@shape" is the
   /// shape of the whole tensor. The parts of all ranks together contain all elements.
-  TensorMap shard_dict() const { return parameters_.name_shards(state_of_part()); }
+  TensorMap shard_dict() const;
 
  protected:
-  explicit AnyShardedOptimizer(FlatParameters parameters) : parameters_(std::move(parameters)) {}
+  explicit AnyShardedOptimizer(FlatParameters parameters);
   virtual TensorMap state_of_part() const = 0;
 
   FlatParameters parameters_;

@@ -55,4 +55,6 @@ Variable RowLinear::forward(const Variable& x, Where where) const {
   return bias.defined() ? y + bias : y;
 }
 
+void ColumnLinear::members(nn::Members& m) { m("weight", weight)("bias", bias); }
+void RowLinear::members(nn::Members& m) { m("weight", weight)("bias", bias); }
 }  // namespace tapegrad::dist

@@ -30,7 +30,7 @@ class ColumnLinear final : public nn::Model<ColumnLinear> {
   /// Takes the rank's part of an existing layer.
   ColumnLinear(const nn::Linear& whole, const Communicator& world);
 
-  void members(nn::Members& m) override { m("weight", weight)("bias", bias); }
+  void members(nn::Members& m) override;
   Variable forward(const Variable& x, Where where = Where::current()) const;
 
   Variable weight, bias;
@@ -48,7 +48,7 @@ class RowLinear final : public nn::Model<RowLinear> {
   RowLinear(nn::LinearSettings options, const Communicator& world);
   RowLinear(const nn::Linear& whole, const Communicator& world);
 
-  void members(nn::Members& m) override { m("weight", weight)("bias", bias); }
+  void members(nn::Members& m) override;
   Variable forward(const Variable& x, Where where = Where::current()) const;
 
   Variable weight, bias;

@@ -22,25 +22,17 @@ bool is_initialized();
 /// Returns the result of init(). Throws Error if no object returned by init() exists.
 Communicator world();
 
-inline int get_rank() { return world().rank(); }
-inline int get_world_size() { return world().size(); }
-inline Communicator new_group(const std::vector<int>& ranks) { return world().group(ranks); }
-inline void barrier() { world().barrier(); }
-inline void all_reduce(const Values& x, const ReduceOptions& options = {}) {
-  world().all_reduce(x, options);
-}
-inline void reduce(const Values& x, int root, const ReduceOptions& options = {}) {
-  world().reduce(x, root, options);
-}
-inline void broadcast(const Values& x, int root = 0) { world().broadcast(x, root); }
-inline Tensor all_gather(const Values& x) { return world().all_gather(x); }
-inline Tensor gather(const Values& x, int root = 0) { return world().gather(x, root); }
-inline void scatter(const Tensor& all, const Values& own, int root = 0) {
-  world().scatter(all, own, root);
-}
-inline Tensor reduce_scatter(const Values& x, const ReduceOptions& options = {}) {
-  return world().reduce_scatter(x, options);
-}
-inline Tensor all_to_all(const Values& x) { return world().all_to_all(x); }
+int get_rank();
+int get_world_size();
+Communicator new_group(const std::vector<int>& ranks);
+void barrier();
+void all_reduce(const Values& x, const ReduceOptions& options = {});
+void reduce(const Values& x, int root, const ReduceOptions& options = {});
+void broadcast(const Values& x, int root = 0);
+Tensor all_gather(const Values& x);
+Tensor gather(const Values& x, int root = 0);
+void scatter(const Tensor& all, const Values& own, int root = 0);
+Tensor reduce_scatter(const Values& x, const ReduceOptions& options = {});
+Tensor all_to_all(const Values& x);
 
 }  // namespace tapegrad::dist

@@ -179,4 +179,7 @@ void write_file(const std::string& path, std::string_view content) {
   file.commit();
 }
 
+void AtomicFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text.data(), text.size())));
+}
 }  // namespace tapegrad

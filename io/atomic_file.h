@@ -24,7 +24,7 @@ class AtomicFile {
   /// Throws IoError if the disk is full or the process's file size limit is reached. SIGXFSZ, which
   /// would end the process, is blocked.
   void write(std::span<const std::byte> bytes);
-  void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+  void write(std::string_view text);
   /// Flushes the file to disk and renames it to the target. On return the new content is durable.
   void commit();
 

@@ -152,4 +152,8 @@ void savez(const std::string& path, const std::map<std::string, Variable>& array
   write_npz(path.ends_with(".npz") ? path : path + ".npz", arrays);
 }
 
+void save_npy(const std::string& path, const Variable& x) { write_npy(path, x); }
+void save_npz(const std::string& path, const std::map<std::string, Variable>& arrays) {
+  write_npz(path, arrays);
+}
 }  // namespace tapegrad

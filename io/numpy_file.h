@@ -22,9 +22,7 @@ void write_npz(const std::string& path, const std::map<std::string, Variable>& a
 /// write_npz() under NumPy's name. Appends ".npz" to a path with another ending, as NumPy does.
 void savez(const std::string& path, const std::map<std::string, Variable>& arrays);
 
-inline void save_npy(const std::string& path, const Variable& x) { write_npy(path, x); }
-inline void save_npz(const std::string& path, const std::map<std::string, Variable>& arrays) {
-  write_npz(path, arrays);
-}
+void save_npy(const std::string& path, const Variable& x);
+void save_npz(const std::string& path, const std::map<std::string, Variable>& arrays);
 
 }  // namespace tapegrad

@@ -349,4 +349,7 @@ TensorMap convert_like(TensorMap tensors, const TensorMap& like) {
   return tensors;
 }
 
+void save(std::initializer_list<Variable> xs, const std::string& path, Where where) {
+  save(std::vector<Variable>(xs), path, where);
+}
 }  // namespace tapegrad

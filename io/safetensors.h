@@ -120,10 +120,8 @@ void save(const std::string& path, const V& x, Where where = Where::current()) {
   save(x, path, where);
 }
 void save(const std::vector<Variable>& xs, const std::string& path, Where where = Where::current());
-inline void save(std::initializer_list<Variable> xs, const std::string& path,
-                 Where where = Where::current()) {
-  save(std::vector<Variable>(xs), path, where);
-}
+void save(std::initializer_list<Variable> xs, const std::string& path,
+          Where where = Where::current());
 /// Reads a file written by save() of Variables. Throws FormatError for a file with other names.
 void load(Variable& x, const std::string& path, Where where = Where::current());
 void load(std::vector<Variable>& xs, const std::string& path, Where where = Where::current());

@@ -100,4 +100,8 @@ Variable Lambda::forward(const Variable& x) const {
   return function(x);
 }
 
+void PReLU::members(Members& m) { m("weight", weight); }
+Variable PReLU::forward(const Variable& x, Where where) const { return prelu(x, weight, where); }
+template class Model<ReLU, Module, false>;
+
 }  // namespace tapegrad::nn

@@ -114,10 +114,8 @@ struct Softmin final : Function<Softmin, static_cast<OfDim>(softmin), int> {
 struct PReLU final : Model<PReLU> {
   Parameter weight;  // [num_parameters]
   explicit PReLU(int64_t num_parameters = 1, double init = 0.25, Where where = Where::current());
-  void members(Members& m) override { m("weight", weight); }
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return prelu(x, weight, where);
-  }
+  void members(Members& m) override;
+  Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
 /// LeakyReLU whose slope is random in training; see rrelu().
@@ -161,5 +159,8 @@ struct Lambda final : Stateless<Lambda> {
   explicit Lambda(std::function<Variable(const Variable&)> function);
   Variable forward(const Variable& x) const;  // throws ArgumentError if `function` is empty
 };
+
+// Programs do not compile the virtual functions of these layers.
+extern template class Model<ReLU, Module, false>;
 
 }  // namespace tapegrad::nn

@@ -97,4 +97,8 @@ Variable AdaptiveLogSoftmaxWithLoss::predict(const Variable& x) const {
   return argmax(log_prob(x), 1);
 }
 
+Variable AdaptiveLogSoftmaxResult::operator[](int part) const {
+  return tapegrad::detail::part_at(*this, part);
+}
+void AdaptiveLogSoftmaxWithLoss::members(Members& m) { m("head", head)("tail", tail); }
 }  // namespace tapegrad::nn

@@ -14,7 +14,7 @@ struct AdaptiveLogSoftmaxOptions {
 struct AdaptiveLogSoftmaxResult {
   static constexpr int kParts = 2;
   Variable output, loss;
-  Variable operator[](int part) const { return tapegrad::detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 /// Softmax over many classes in the order of falling frequency (Grave et al. 2017). The first
 /// cutoffs[0] classes, and one entry for each cluster, are computed for every example; the classes
@@ -27,7 +27,7 @@ class AdaptiveLogSoftmaxWithLoss final : public Model<AdaptiveLogSoftmaxWithLoss
                              AdaptiveLogSoftmaxOptions options = {});
   AdaptiveLogSoftmaxWithLoss(int64_t in_features, int64_t n_classes, std::vector<int64_t> cutoffs,
                              double div_value, bool head_bias = false);
-  void members(Members& m) override { m("head", head)("tail", tail); }
+  void members(Members& m) override;
   /// x is [batch, in_features] and target has class ids [batch]; or both are one example without
   /// the batch dimension.
   AdaptiveLogSoftmaxResult forward(const Variable& x, const Variable& target) const;

@@ -273,4 +273,64 @@ template Variable TransformerEncoderLayer::operator()<void>(const Variable&, con
 template Variable TransformerEncoder::operator()<void>(const Variable&, const AttentionMasks&,
                                                        Where) const;
 
+EncoderMasks::operator AttentionMasks() const {
+  return {mask.defined() ? mask : src_mask, src_key_padding_mask, is_causal};
+}
+AttentionOutput::AttentionOutput(Variable y, Variable query, Variable key, AttentionOptions options,
+                                 bool average)
+    : Variable(std::move(y)),
+      query_(std::move(query)),
+      key_(std::move(key)),
+      options_(std::move(options)),
+      average_(average) {}
+Variable AttentionOutput::weights() const { return weights(average_); }
+void MultiheadAttention::members(Members& m) {
+  m("in_proj_weight", in_proj_weight)("q_proj_weight", q_proj_weight);
+  m("k_proj_weight", k_proj_weight)("v_proj_weight", v_proj_weight);
+  m("in_proj_bias", in_proj_bias)("out_proj", out_proj);
+}
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward,
+                                                 TransformerEncoderLayerOptions options)
+    : TransformerEncoderLayer(d_model, nhead,
+                              (options.dim_feedforward = dim_feedforward, std::move(options))) {}
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward, double dropout,
+                                                 TransformerEncoderLayerOptions options)
+    : TransformerEncoderLayer(d_model, nhead, dim_feedforward,
+                              (options.dropout = dropout, std::move(options))) {}
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward, double dropout,
+                                                 Choice<FeedforwardActivation> activation,
+                                                 Where where)
+    : TransformerEncoderLayer(TransformerEncoderLayerOptions{.by_name = {where},
+                                                             .d_model = d_model,
+                                                             .nhead = nhead,
+                                                             .dim_feedforward = dim_feedforward,
+                                                             .dropout = dropout,
+                                                             .activation = activation}) {}
+void TransformerEncoderLayer::members(Members& m) {
+  m("self_attn", self_attn)("linear1", linear1)("linear2", linear2);
+  m("norm1", norm1)("norm2", norm2);
+}
+Variable TransformerEncoderLayer::forward(const Variable& x) const {
+  return forward(x, AttentionMasks{});
+}
+Variable TransformerEncoderLayer::forward(const Variable& x, const Variable& attn_mask,
+                                          const Variable& key_padding_mask) const {
+  return forward(x, AttentionMasks{attn_mask, key_padding_mask});
+}
+TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer,
+                                       const TransformerStackOptions& options)
+    : TransformerEncoder(layer, options.num_layers, options.norm, options.by_name.where) {}
+void TransformerEncoder::members(Members& m) { m("layers", layers)("norm", norm); }
+Variable TransformerEncoder::forward(const Variable& x) const {
+  return forward(x, AttentionMasks{});
+}
+Variable TransformerEncoder::forward(const Variable& x, const Variable& attn_mask,
+                                     const Variable& key_padding_mask) const {
+  return forward(x, AttentionMasks{attn_mask, key_padding_mask});
+}
+template class Model<TransformerEncoderLayer, Module, false>;
+
 }  // namespace tapegrad::nn

@@ -39,9 +39,7 @@ struct EncoderMasks {
   Variable src_key_padding_mask = {};
   bool is_causal = false;  // position i sees positions 0 ... i
 
-  operator AttentionMasks() const {
-    return {mask.defined() ? mask : src_mask, src_key_padding_mask, is_causal};
-  }
+  operator AttentionMasks() const;
 };
 
 /// The result of MultiheadAttention: a Variable, from which the weights can be computed as well.
@@ -51,17 +49,12 @@ struct EncoderMasks {
 class AttentionOutput : public Variable {
  public:
   AttentionOutput(Variable y, Variable query, Variable key, AttentionOptions options,
-                  bool average = true)
-      : Variable(std::move(y)),
-        query_(std::move(query)),
-        key_(std::move(key)),
-        options_(std::move(options)),
-        average_(average) {}
+                  bool average = true);
 
   /// Returns the attention weights before dropout, averaged over the heads: [batch, queries, keys];
   /// if not `average`, [batch, heads, queries, keys]. Unbatched results lack the first dimension.
   Variable weights(bool average) const;
-  Variable weights() const { return weights(average_); }
+  Variable weights() const;
 
  private:
   Variable query_, key_;  // [batch, heads, length, features of a head]
@@ -88,11 +81,7 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
   /// Takes both sizes, and options by name: MultiheadAttention(64, 4, {.batch_first = true}).
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, MultiheadAttentionOptions options);
 
-  void members(Members& m) override {
-    m("in_proj_weight", in_proj_weight)("q_proj_weight", q_proj_weight);
-    m("k_proj_weight", k_proj_weight)("v_proj_weight", v_proj_weight);
-    m("in_proj_bias", in_proj_bias)("out_proj", out_proj);
-  }
+  void members(Members& m) override;
   AttentionOutput forward(const Variable& query, const Variable& key, const Variable& value,
                           const AttentionMasks& masks = {}) const;
   /// Overload with PyTorch's arguments by position. need_weights has no effect: weights are
@@ -144,35 +133,20 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   /// Takes both sizes, and options by name: TransformerEncoderLayer(64, 4, {.norm_first = true}).
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, TransformerEncoderLayerOptions options);
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward,
-                          TransformerEncoderLayerOptions options)
-      : TransformerEncoderLayer(d_model, nhead,
-                                (options.dim_feedforward = dim_feedforward, std::move(options))) {}
+                          TransformerEncoderLayerOptions options);
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout,
-                          TransformerEncoderLayerOptions options)
-      : TransformerEncoderLayer(d_model, nhead, dim_feedforward,
-                                (options.dropout = dropout, std::move(options))) {}
+                          TransformerEncoderLayerOptions options);
 
   /// Takes PyTorch's first arguments by position: TransformerEncoderLayer(64, 4, 256, 0.1, "gelu").
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout,
-                          Choice<FeedforwardActivation> activation, Where where = Where::current())
-      : TransformerEncoderLayer(TransformerEncoderLayerOptions{.by_name = {where},
-                                                               .d_model = d_model,
-                                                               .nhead = nhead,
-                                                               .dim_feedforward = dim_feedforward,
-                                                               .dropout = dropout,
-                                                               .activation = activation}) {}
+                          Choice<FeedforwardActivation> activation, Where where = Where::current());
 
-  void members(Members& m) override {
-    m("self_attn", self_attn)("linear1", linear1)("linear2", linear2);
-    m("norm1", norm1)("norm2", norm2);
-  }
-  Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }
+  void members(Members& m) override;
+  Variable forward(const Variable& x) const;
   Variable forward(const Variable& x, const AttentionMasks& masks) const;
   /// Overload with PyTorch's arguments by position.
   Variable forward(const Variable& x, const Variable& attn_mask,
-                   const Variable& key_padding_mask = {}) const {
-    return forward(x, AttentionMasks{attn_mask, key_padding_mask});
-  }
+                   const Variable& key_padding_mask = {}) const;
   using Model::operator();
   /// Overloads for masks in braces. The first is a template, so that {.is_causal = true} is an
   /// EncoderMasks.
@@ -208,17 +182,14 @@ class TransformerEncoder final : public Model<TransformerEncoder> {
   explicit TransformerEncoder(RefusedNullptr);
   TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
                      std::optional<LayerNorm> norm = {}, Where where = Where::current());
-  TransformerEncoder(const TransformerEncoderLayer& layer, const TransformerStackOptions& options)
-      : TransformerEncoder(layer, options.num_layers, options.norm, options.by_name.where) {}
+  TransformerEncoder(const TransformerEncoderLayer& layer, const TransformerStackOptions& options);
 
-  void members(Members& m) override { m("layers", layers)("norm", norm); }
-  Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }
+  void members(Members& m) override;
+  Variable forward(const Variable& x) const;
   Variable forward(const Variable& x, const AttentionMasks& masks) const;
   /// Overload with PyTorch's arguments by position.
   Variable forward(const Variable& x, const Variable& attn_mask,
-                   const Variable& key_padding_mask = {}) const {
-    return forward(x, AttentionMasks{attn_mask, key_padding_mask});
-  }
+                   const Variable& key_padding_mask = {}) const;
   using Model::operator();
   /// Overloads for masks in braces. The first is a template, so that {.is_causal = true} is an
   /// EncoderMasks.
@@ -231,6 +202,9 @@ class TransformerEncoder final : public Model<TransformerEncoder> {
   std::vector<TransformerEncoderLayer> layers;
   std::optional<LayerNorm> norm;
 };
+
+// Programs do not compile the virtual functions of these layers.
+extern template class Model<TransformerEncoderLayer, Module, false>;
 
 }  // namespace tapegrad::nn
 

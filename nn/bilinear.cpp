@@ -36,4 +36,5 @@ std::string Bilinear::options() const {
   return text.str();
 }
 
+void Bilinear::members(Members& m) { m("weight", weight)("bias", bias); }
 }  // namespace tapegrad::nn

@@ -14,7 +14,7 @@ class Bilinear final : public Model<Bilinear> {
   explicit Bilinear(RefusedNullptr);
   Bilinear(int64_t in1_features, int64_t in2_features, int64_t out_features, bool bias = true,
            Where where = Where::current());
-  void members(Members& m) override { m("weight", weight)("bias", bias); }
+  void members(Members& m) override;
   Variable forward(const Variable& x1, const Variable& x2) const;
   std::string options() const override;
 

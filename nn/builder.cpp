@@ -40,4 +40,6 @@ LayerBuilder& LayerBuilder::add(char kind, LayerOptions o) {
   return *this;
 }
 
+LayerBuilder::LayerBuilder(const Shape& input_shape) : input_shape_(input_shape) {}
+int64_t LayerBuilder::size() const { return model_.size(); }
 }  // namespace tapegrad::nn

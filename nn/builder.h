@@ -32,7 +32,7 @@ struct LayerOptions {
 class LayerBuilder {
  public:
   /// Shape of an example, without the batch dimension. An image [h, w] has one channel.
-  explicit LayerBuilder(const Shape& input_shape) : input_shape_(input_shape) {}
+  explicit LayerBuilder(const Shape& input_shape);
 
   /// Adds a layer: c for convolution and activation, p for max pooling, m for dense and activation,
   /// o for dense. Images are flattened before the first dense layer. Throws ArgumentError for
@@ -41,7 +41,7 @@ class LayerBuilder {
 
   /// Returns a layer; a negative index counts from the end.
   Module& operator[](int64_t index) const { return model_[index]; }
-  int64_t size() const { return model_.size(); }
+  int64_t size() const;
   Sequential& model() { return model_; }
 
  private:

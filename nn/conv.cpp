@@ -359,4 +359,112 @@ ConvTranspose3d::ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size
                      bias,
                      dilation}) {}
 
+Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, ConvOptions<int64_t> options)
+    : Conv1d(in_channels, out_channels, options.kernel_size, options) {}
+Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+               ConvOptions<int64_t> options)
+    : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
+               ConvOptions<int64_t> options)
+    : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
+               tapegrad::Padding<int64_t> padding, ConvOptions<int64_t> options)
+    : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {
+}
+Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, ConvOptions<Size2d> options)
+    : Conv2d(in_channels, out_channels, options.kernel_size, options) {}
+Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
+               ConvOptions<Size2d> options)
+    : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
+               ConvOptions<Size2d> options)
+    : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
+               tapegrad::Padding<Size2d> padding, ConvOptions<Size2d> options)
+    : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {
+}
+Conv3d::Conv3d(int64_t in_channels, int64_t out_channels, ConvOptions<Size3d> options)
+    : Conv3d(in_channels, out_channels, options.kernel_size, options) {}
+Conv3d::Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
+               ConvOptions<Size3d> options)
+    : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+Conv3d::Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
+               ConvOptions<Size3d> options)
+    : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+Conv3d::Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
+               tapegrad::Padding<Size3d> padding, ConvOptions<Size3d> options)
+    : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {
+}
+ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels,
+                                 ConvTransposeOptions<int64_t> options)
+    : ConvTranspose1d(in_channels, out_channels, options.kernel_size, options) {}
+ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                                 ConvTransposeOptions<int64_t> options)
+    : ConvTranspose1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                                 int64_t stride, ConvTransposeOptions<int64_t> options)
+    : ConvTranspose1d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {
+}
+ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                                 int64_t stride, int64_t padding,
+                                 ConvTransposeOptions<int64_t> options)
+    : ConvTranspose1d(
+          detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
+ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels,
+                                 ConvTransposeOptions<Size2d> options)
+    : ConvTranspose2d(in_channels, out_channels, options.kernel_size, options) {}
+ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
+                                 ConvTransposeOptions<Size2d> options)
+    : ConvTranspose2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
+                                 Size2d stride, ConvTransposeOptions<Size2d> options)
+    : ConvTranspose2d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {
+}
+ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
+                                 Size2d stride, Size2d padding,
+                                 ConvTransposeOptions<Size2d> options)
+    : ConvTranspose2d(
+          detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
+ConvTranspose3d::ConvTranspose3d(int64_t in_channels, int64_t out_channels,
+                                 ConvTransposeOptions<Size3d> options)
+    : ConvTranspose3d(in_channels, out_channels, options.kernel_size, options) {}
+ConvTranspose3d::ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
+                                 ConvTransposeOptions<Size3d> options)
+    : ConvTranspose3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+ConvTranspose3d::ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
+                                 Size3d stride, ConvTransposeOptions<Size3d> options)
+    : ConvTranspose3d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {
+}
+ConvTranspose3d::ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
+                                 Size3d stride, Size3d padding,
+                                 ConvTransposeOptions<Size3d> options)
+    : ConvTranspose3d(
+          detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
+std::vector<int64_t> numbers(int64_t size) { return {size}; }
+std::vector<int64_t> numbers(Size2d size) { return {size.height, size.width}; }
+std::vector<int64_t> numbers(Size3d size) { return {size.depth, size.height, size.width}; }
+ValuesIndices MaxPool1d::forward_with_indices(const Variable& x, Where where) const {
+  return max_pool1d_with_indices(x, options_, where);
+}
+ValuesIndices MaxPool2d::forward_with_indices(const Variable& x, Where where) const {
+  return max_pool2d_with_indices(x, options_, where);
+}
+bool MaxPool2d::has_windows_of_padding() const {
+  const auto& [padding, dilation] = std::tie(options_.padding, options_.dilation);
+  return (padding.height > 0 && dilation.height > 1) || (padding.width > 0 && dilation.width > 1);
+}
+ValuesIndices MaxPool3d::forward_with_indices(const Variable& x, Where where) const {
+  return max_pool3d_with_indices(x, options_, where);
+}
+ValuesIndices AdaptiveMaxPool1d::forward_with_indices(const Variable& x, Where where) const {
+  return adaptive_max_pool1d_with_indices(x, output_size_, where);
+}
+ValuesIndices AdaptiveMaxPool2d::forward_with_indices(const Variable& x, Where where) const {
+  return adaptive_max_pool2d_with_indices(x, output_size_, where);
+}
+ValuesIndices AdaptiveMaxPool3d::forward_with_indices(const Variable& x, Where where) const {
+  return adaptive_max_pool3d_with_indices(x, output_size_, where);
+}
+template class Model<Conv2d, Weighted, false>;
+
 }  // namespace tapegrad::nn

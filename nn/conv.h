@@ -93,18 +93,13 @@ class Conv1d final : public Conv<Conv1d, int64_t> {
   static constexpr std::string_view kName = "Conv1d";
   explicit Conv1d(RefusedNullptr);
   explicit Conv1d(ConvOptions<int64_t> options);
-  Conv1d(int64_t in_channels, int64_t out_channels, ConvOptions<int64_t> options)
-      : Conv1d(in_channels, out_channels, options.kernel_size, options) {}
+  Conv1d(int64_t in_channels, int64_t out_channels, ConvOptions<int64_t> options);
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
-         ConvOptions<int64_t> options)
-      : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+         ConvOptions<int64_t> options);
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
-         ConvOptions<int64_t> options)
-      : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+         ConvOptions<int64_t> options);
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
-         tapegrad::Padding<int64_t> padding, ConvOptions<int64_t> options)
-      : Conv1d(
-            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
+         tapegrad::Padding<int64_t> padding, ConvOptions<int64_t> options);
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride = 1,
          tapegrad::Padding<int64_t> padding = 0, int64_t dilation = 1, int64_t groups = 1,
          bool bias = true, Where where = Where::current());
@@ -114,17 +109,13 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
   static constexpr std::string_view kName = "Conv2d";
   explicit Conv2d(ConvOptions<Size2d> options);
   explicit Conv2d(RefusedNullptr);
-  Conv2d(int64_t in_channels, int64_t out_channels, ConvOptions<Size2d> options)
-      : Conv2d(in_channels, out_channels, options.kernel_size, options) {}
-  Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, ConvOptions<Size2d> options)
-      : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  Conv2d(int64_t in_channels, int64_t out_channels, ConvOptions<Size2d> options);
+  Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
+         ConvOptions<Size2d> options);
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
-         ConvOptions<Size2d> options)
-      : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+         ConvOptions<Size2d> options);
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
-         tapegrad::Padding<Size2d> padding, ConvOptions<Size2d> options)
-      : Conv2d(
-            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
+         tapegrad::Padding<Size2d> padding, ConvOptions<Size2d> options);
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
          tapegrad::Padding<Size2d> padding = 0, Size2d dilation = 1, int64_t groups = 1,
          bool bias = true, Where where = Where::current());
@@ -137,17 +128,13 @@ class Conv3d final : public Conv<Conv3d, Size3d> {
   static constexpr std::string_view kName = "Conv3d";
   explicit Conv3d(RefusedNullptr);
   explicit Conv3d(ConvOptions<Size3d> options);
-  Conv3d(int64_t in_channels, int64_t out_channels, ConvOptions<Size3d> options)
-      : Conv3d(in_channels, out_channels, options.kernel_size, options) {}
-  Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, ConvOptions<Size3d> options)
-      : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  Conv3d(int64_t in_channels, int64_t out_channels, ConvOptions<Size3d> options);
+  Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
+         ConvOptions<Size3d> options);
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
-         ConvOptions<Size3d> options)
-      : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+         ConvOptions<Size3d> options);
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
-         tapegrad::Padding<Size3d> padding, ConvOptions<Size3d> options)
-      : Conv3d(
-            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
+         tapegrad::Padding<Size3d> padding, ConvOptions<Size3d> options);
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
          tapegrad::Padding<Size3d> padding = 0, Size3d dilation = 1, int64_t groups = 1,
          bool bias = true, Where where = Where::current());
@@ -188,19 +175,13 @@ class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
   static constexpr std::string_view kName = "ConvTranspose1d";
   explicit ConvTranspose1d(RefusedNullptr);
   explicit ConvTranspose1d(ConvTransposeOptions<int64_t> options);
-  ConvTranspose1d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<int64_t> options)
-      : ConvTranspose1d(in_channels, out_channels, options.kernel_size, options) {}
+  ConvTranspose1d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<int64_t> options);
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
-                  ConvTransposeOptions<int64_t> options)
-      : ConvTranspose1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+                  ConvTransposeOptions<int64_t> options);
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
-                  ConvTransposeOptions<int64_t> options)
-      : ConvTranspose1d(
-            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+                  ConvTransposeOptions<int64_t> options);
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
-                  int64_t padding, ConvTransposeOptions<int64_t> options)
-      : ConvTranspose1d(
-            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
+                  int64_t padding, ConvTransposeOptions<int64_t> options);
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                   int64_t stride = 1, int64_t padding = 0, int64_t output_padding = 0,
                   int64_t groups = 1, bool bias = true, int64_t dilation = 1,
@@ -211,19 +192,13 @@ class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
   static constexpr std::string_view kName = "ConvTranspose2d";
   explicit ConvTranspose2d(RefusedNullptr);
   explicit ConvTranspose2d(ConvTransposeOptions<Size2d> options);
-  ConvTranspose2d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<Size2d> options)
-      : ConvTranspose2d(in_channels, out_channels, options.kernel_size, options) {}
+  ConvTranspose2d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<Size2d> options);
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
-                  ConvTransposeOptions<Size2d> options)
-      : ConvTranspose2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+                  ConvTransposeOptions<Size2d> options);
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
-                  ConvTransposeOptions<Size2d> options)
-      : ConvTranspose2d(
-            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+                  ConvTransposeOptions<Size2d> options);
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
-                  Size2d padding, ConvTransposeOptions<Size2d> options)
-      : ConvTranspose2d(
-            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
+                  Size2d padding, ConvTransposeOptions<Size2d> options);
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
                   Size2d padding = 0, Size2d output_padding = 0, int64_t groups = 1,
                   bool bias = true, Size2d dilation = 1, Where where = Where::current());
@@ -232,28 +207,22 @@ class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
  public:
   static constexpr std::string_view kName = "ConvTranspose3d";
   explicit ConvTranspose3d(ConvTransposeOptions<Size3d> options);
-  ConvTranspose3d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<Size3d> options)
-      : ConvTranspose3d(in_channels, out_channels, options.kernel_size, options) {}
+  ConvTranspose3d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<Size3d> options);
   ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
-                  ConvTransposeOptions<Size3d> options)
-      : ConvTranspose3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+                  ConvTransposeOptions<Size3d> options);
   ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
-                  ConvTransposeOptions<Size3d> options)
-      : ConvTranspose3d(
-            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride)) {}
+                  ConvTransposeOptions<Size3d> options);
   ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
-                  Size3d padding, ConvTransposeOptions<Size3d> options)
-      : ConvTranspose3d(
-            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
+                  Size3d padding, ConvTransposeOptions<Size3d> options);
   ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
                   Size3d padding = 0, Size3d output_padding = 0, int64_t groups = 1,
                   bool bias = true, Size3d dilation = 1, Where where = Where::current());
 };
 
 /// Returns the size in each dimension, for printing.
-inline std::vector<int64_t> numbers(int64_t size) { return {size}; }
-inline std::vector<int64_t> numbers(Size2d size) { return {size.height, size.width}; }
-inline std::vector<int64_t> numbers(Size3d size) { return {size.depth, size.height, size.width}; }
+std::vector<int64_t> numbers(int64_t size);
+std::vector<int64_t> numbers(Size2d size);
+std::vector<int64_t> numbers(Size3d size);
 /// Formats "kernel_size=3, stride=2, padding=1" without options that have their default.
 std::string pool_options(const WindowOptions& windows);
 std::string output_size_option(const std::vector<int64_t>& output_size);
@@ -301,33 +270,24 @@ struct MaxPool1d final : Pool<MaxPool1d, MaxPool1dOptions> {
   static constexpr Function* pool = max_pool1d;
   using Pool::Pool;
   /// Returns the maxima and their positions, for MaxUnpool1d.
-  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
-    return max_pool1d_with_indices(x, options_, where);
-  }
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const;
 };
 struct MaxPool2d final : Pool<MaxPool2d, MaxPool2dOptions> {
   static constexpr std::string_view kName = "MaxPool2d";
   static constexpr Function* pool = max_pool2d;
   using Pool::Pool;
   /// Returns the maxima and their positions, for MaxUnpool2d.
-  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
-    return max_pool2d_with_indices(x, options_, where);
-  }
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const;
   /// Returns whether a window, which may have gaps, may be entirely in the padding. Its result is
   /// -inf.
-  bool has_windows_of_padding() const {
-    const auto& [padding, dilation] = std::tie(options_.padding, options_.dilation);
-    return (padding.height > 0 && dilation.height > 1) || (padding.width > 0 && dilation.width > 1);
-  }
+  bool has_windows_of_padding() const;
 };
 struct MaxPool3d final : Pool<MaxPool3d, MaxPool3dOptions> {
   static constexpr std::string_view kName = "MaxPool3d";
   static constexpr Function* pool = max_pool3d;
   using Pool::Pool;
   /// Returns the maxima and their positions, for MaxUnpool3d.
-  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
-    return max_pool3d_with_indices(x, options_, where);
-  }
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const;
 };
 struct AvgPool1d final : Pool<AvgPool1d, AvgPool1dOptions> {
   static constexpr std::string_view kName = "AvgPool1d";
@@ -457,25 +417,22 @@ struct AdaptiveMaxPool1d final : AdaptivePool<AdaptiveMaxPool1d, int64_t> {
   static constexpr std::string_view kName = "AdaptiveMaxPool1d";
   static constexpr auto pool = adaptive_max_pool1d;
   using AdaptivePool::AdaptivePool;
-  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
-    return adaptive_max_pool1d_with_indices(x, output_size_, where);
-  }
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const;
 };
 struct AdaptiveMaxPool2d final : AdaptivePool<AdaptiveMaxPool2d, Size2d> {
   static constexpr std::string_view kName = "AdaptiveMaxPool2d";
   static constexpr auto pool = adaptive_max_pool2d;
   using AdaptivePool::AdaptivePool;
-  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
-    return adaptive_max_pool2d_with_indices(x, output_size_, where);
-  }
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const;
 };
 struct AdaptiveMaxPool3d final : AdaptivePool<AdaptiveMaxPool3d, Size3d> {
   static constexpr std::string_view kName = "AdaptiveMaxPool3d";
   static constexpr auto pool = adaptive_max_pool3d;
   using AdaptivePool::AdaptivePool;
-  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
-    return adaptive_max_pool3d_with_indices(x, output_size_, where);
-  }
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const;
 };
+
+// Programs do not compile the virtual functions of these layers.
+extern template class Model<Conv2d, Weighted, false>;
 
 }  // namespace tapegrad::nn

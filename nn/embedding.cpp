@@ -110,4 +110,25 @@ std::string Dropout::options() const {
   return text.str();
 }
 
+Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingSettings options)
+    : Embedding(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
+Embedding Embedding::from_pretrained(const Variable& rows, PretrainedOptions options) {
+  return from_pretrained(rows, options.freeze, options.padding_idx, options.by_name.where);
+}
+int64_t Embedding::num_embeddings() const { return weight.size(0); }
+int64_t Embedding::embedding_dim() const { return weight.size(1); }
+void Embedding::members(Members& m) { m("weight", weight); }
+EmbeddingBag::EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim,
+                           EmbeddingBagOptions options)
+    : EmbeddingBag(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
+void EmbeddingBag::members(Members& m) { m("weight", weight); }
+Variable EmbeddingBag::forward(const Variable& ids, Where where) const {
+  return forward(ids, {}, {}, where);
+}
+Variable Dropout::forward(Variable x, Where where) const {
+  return dropout(std::move(x), p_, is_training(), default_generator(), where);
+}
+template class Model<Embedding, Module, false>;
+template class Model<Dropout, Module, false>;
+
 }  // namespace tapegrad::nn

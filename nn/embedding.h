@@ -45,8 +45,7 @@ class Embedding final : public Model<Embedding> {
   Embedding(int64_t num_embeddings, int64_t embedding_dim, std::optional<int64_t> padding_idx = {},
             Where where = Where::current());
   /// Takes both sizes, and options by name: Embedding(1000, 64, {.sparse = true}).
-  Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingSettings options)
-      : Embedding(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
+  Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingSettings options);
   /// Makes a table from rows, whose memory it shares. The table is frozen unless freeze is false.
   static Embedding from_pretrained(const Variable& rows, bool freeze = true,
                                    std::optional<int64_t> padding_idx = {},
@@ -56,13 +55,11 @@ class Embedding final : public Model<Embedding> {
     bool freeze = true;
     std::optional<int64_t> padding_idx = {};
   };
-  static Embedding from_pretrained(const Variable& rows, PretrainedOptions options) {
-    return from_pretrained(rows, options.freeze, options.padding_idx, options.by_name.where);
-  }
-  int64_t num_embeddings() const { return weight.size(0); }
-  int64_t embedding_dim() const { return weight.size(1); }
+  static Embedding from_pretrained(const Variable& rows, PretrainedOptions options);
+  int64_t num_embeddings() const;
+  int64_t embedding_dim() const;
 
-  void members(Members& m) override { m("weight", weight); }
+  void members(Members& m) override;
   Variable forward(const Variable& ids, Where where = Where::current()) const;
   std::string options() const override;
 
@@ -92,13 +89,10 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
   explicit EmbeddingBag(RefusedNullptr);
   explicit EmbeddingBag(EmbeddingBagOptions options);
   EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, Where where = Where::current());
-  EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options)
-      : EmbeddingBag(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
+  EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options);
 
-  void members(Members& m) override { m("weight", weight); }
-  Variable forward(const Variable& ids, Where where = Where::current()) const {
-    return forward(ids, {}, {}, where);
-  }
+  void members(Members& m) override;
+  Variable forward(const Variable& ids, Where where = Where::current()) const;
   /// per_sample_weights has the shape of ids, and requires mode kSum.
   Variable forward(const Variable& ids, const Variable& offsets,
                    const Variable& per_sample_weights = {}, Where where = Where::current()) const;
@@ -123,9 +117,7 @@ class Dropout final : public Stateless<Dropout> {
   explicit Dropout(double p = 0.5, bool inplace = false, Where where = Where::current());
   explicit Dropout(DropoutOptions options);
 
-  Variable forward(Variable x, Where where = Where::current()) const {
-    return dropout(std::move(x), p_, is_training(), default_generator(), where);
-  }
+  Variable forward(Variable x, Where where = Where::current()) const;
   std::string options() const override;
 
  private:
@@ -166,5 +158,9 @@ struct AlphaDropout final : Noise<AlphaDropout, alpha_dropout> {
 struct FeatureAlphaDropout final : Noise<FeatureAlphaDropout, feature_alpha_dropout> {
   using Noise::Noise;
 };
+
+// Programs do not compile the virtual functions of these layers.
+extern template class Model<Embedding, Module, false>;
+extern template class Model<Dropout, Module, false>;
 
 }  // namespace tapegrad::nn

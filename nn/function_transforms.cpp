@@ -177,3 +177,8 @@ std::pair<VariableMap, VariableMap> stack_module_state(const std::vector<nn::Mod
 }
 
 }  // namespace tapegrad::func
+
+namespace tapegrad {
+InDim::InDim(NewAxis) : is_given(true), dim() {}
+InDim::InDim(std::nullopt_t) : InDim(NewAxis()) {}
+}  // namespace tapegrad

@@ -31,8 +31,8 @@ struct InDim {
   InDim() = default;
   template <std::integral T>
   InDim(T at) : is_given(true), dim(int(at)) {}
-  InDim(NewAxis) : is_given(true), dim() {}
-  InDim(std::nullopt_t) : InDim(NewAxis()) {}
+  InDim(NewAxis);
+  InDim(std::nullopt_t);
 };
 /// Options of vmap(f, {None, 0}) and vmap(f, {.in_dims = {None, 0}}). Default: 0 for each argument.
 struct VmapOptions {

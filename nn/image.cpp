@@ -85,4 +85,18 @@ CosineSimilarity::CosineSimilarity(int dim, double eps, Where where) : Function2
 PairwiseDistance::PairwiseDistance(double p, double eps, bool keepdim)
     : Function2(p, eps, keepdim) {}
 
+Unfold::Unfold(Size2d kernel_size, Size2d dilation, Size2d padding, Size2d stride, Where where)
+    : Unfold(UnfoldOptions{{where}, kernel_size, dilation, padding, stride}) {}
+Unfold::Unfold(Size2d kernel_size, UnfoldOptions options)
+    : Unfold((options.kernel_size = kernel_size, options)) {}
+Variable Unfold::forward(const Variable& x, Where where) const { return unfold(x, with, where); }
+CosineSimilarity::CosineSimilarity(CosineSimilarityOptions options)
+    : CosineSimilarity(options.dim, options.eps, options.by_name.where) {}
+PairwiseDistance::PairwiseDistance(PairwiseDistanceOptions options)
+    : PairwiseDistance(options.p, options.eps, options.keepdim) {}
+Fold::Fold(Size2d output_size, Size2d kernel_size, Size2d dilation, Size2d padding, Size2d stride,
+           Where where)
+    : Fold(output_size, UnfoldOptions{{where}, kernel_size, dilation, padding, stride}) {}
+Fold::Fold(Size2d output_size, Size2d kernel_size, UnfoldOptions options)
+    : Fold(output_size, (options.kernel_size = kernel_size, options)) {}
 }  // namespace tapegrad::nn

@@ -52,22 +52,16 @@ struct Unfold final : Stateless<Unfold> {
   UnfoldOptions with;
   explicit Unfold(UnfoldOptions options);
   explicit Unfold(Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0, Size2d stride = 1,
-                  Where where = Where::current())
-      : Unfold(UnfoldOptions{{where}, kernel_size, dilation, padding, stride}) {}
-  Unfold(Size2d kernel_size, UnfoldOptions options)
-      : Unfold((options.kernel_size = kernel_size, options)) {}
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return unfold(x, with, where);
-  }
+                  Where where = Where::current());
+  Unfold(Size2d kernel_size, UnfoldOptions options);
+  Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 using FoldOp = Variable (*)(const Variable&, Size2d, UnfoldOptions, Where);
 struct Fold final : Function<Fold, static_cast<FoldOp>(fold), Size2d, UnfoldOptions> {
   Fold(Size2d output_size, UnfoldOptions options);
   Fold(Size2d output_size, Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0,
-       Size2d stride = 1, Where where = Where::current())
-      : Fold(output_size, UnfoldOptions{{where}, kernel_size, dilation, padding, stride}) {}
-  Fold(Size2d output_size, Size2d kernel_size, UnfoldOptions options)
-      : Fold(output_size, (options.kernel_size = kernel_size, options)) {}
+       Size2d stride = 1, Where where = Where::current());
+  Fold(Size2d output_size, Size2d kernel_size, UnfoldOptions options);
 };
 
 /// Amount of padding on each side: one number for all sides, or pairs (before, after) starting with
@@ -148,15 +142,13 @@ using DistanceOp = Variable (*)(const Variable&, const Variable&, double, double
 struct CosineSimilarity final
     : Function2<CosineSimilarity, static_cast<SimilarityOp>(cosine_similarity), int, double> {
   explicit CosineSimilarity(int dim = 1, double eps = 1e-8, Where where = Where::current());
-  explicit CosineSimilarity(CosineSimilarityOptions options)
-      : CosineSimilarity(options.dim, options.eps, options.by_name.where) {}
+  explicit CosineSimilarity(CosineSimilarityOptions options);
 };
 struct PairwiseDistance final
     : Function2<PairwiseDistance, static_cast<DistanceOp>(pairwise_distance), double, double,
                 bool> {
   explicit PairwiseDistance(double p = 2.0, double eps = 1e-6, bool keepdim = false);
-  explicit PairwiseDistance(PairwiseDistanceOptions options)
-      : PairwiseDistance(options.p, options.eps, options.keepdim) {}
+  explicit PairwiseDistance(PairwiseDistanceOptions options);
 };
 
 }  // namespace tapegrad::nn

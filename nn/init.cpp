@@ -244,5 +244,8 @@ void initialize(Module& model, const Init& init) {
   } visitor(init);
   model.visit(visitor);
 }
+void initialize(Module& model, void (*init)(Variable& weight, Variable& bias)) {
+  initialize(model, Init(init));
+}
 
 }  // namespace tapegrad::nn

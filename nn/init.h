@@ -140,5 +140,7 @@ namespace tapegrad::nn {
 /// Initialises every layer of the model that has a weight. A layer whose sizes are not yet known is
 /// initialised as soon as they are.
 void initialize(Module& model, const Init& init);
+/// Overload for a function such as init::keras, which compiles faster.
+void initialize(Module& model, void (*init)(Variable& weight, Variable& bias));
 
 }  // namespace tapegrad::nn

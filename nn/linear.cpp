@@ -38,4 +38,6 @@ std::string Linear::options() const {
   return text.str();
 }
 
+template class Model<Linear, Weighted, false>;
+
 }  // namespace tapegrad::nn

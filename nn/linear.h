@@ -37,4 +37,7 @@ class Linear final : public Model<Linear, Weighted> {
   int64_t out_features_;
 };
 
+// Programs do not compile the virtual functions of these layers.
+extern template class Model<Linear, Weighted, false>;
+
 }  // namespace tapegrad::nn

@@ -61,4 +61,14 @@ Variable KLDivLoss::forward(const Variable& x, const Variable& target, Where whe
                                      : loss;
 }
 
+HuberLoss::HuberLoss(Reduction reduction, double delta, Where where)
+    : HuberLoss(HuberOptions{reduction, delta}, where) {}
+void CrossEntropyLoss::members(Members& m) { m.buffer("weight", with.weight); }
+void NLLLoss::members(Members& m) { m.buffer("weight", with.weight); }
+void BCELoss::members(Members& m) { m.buffer("weight", with.weight); }
+void BCEWithLogitsLoss::members(Members& m) {
+  m.buffer("weight", with.weight).buffer("pos_weight", with.pos_weight);
+}
+KLDivLoss::KLDivLoss(const char* reduction, bool log_target, Where where)
+    : KLDivLoss(KLDivOptions{{reduction, where}, log_target}) {}
 }  // namespace tapegrad::nn

@@ -37,8 +37,7 @@ struct HuberLoss final : Stateless<HuberLoss> {
   template <std::floating_point T>
   explicit HuberLoss(T delta, Where where = Where::current())
       : HuberLoss(HuberOptions{.delta = double(delta)}, where) {}
-  explicit HuberLoss(Reduction reduction, double delta = 1.0, Where where = Where::current())
-      : HuberLoss(HuberOptions{reduction, delta}, where) {}
+  explicit HuberLoss(Reduction reduction, double delta = 1.0, Where where = Where::current());
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 
@@ -51,28 +50,26 @@ struct CrossEntropyLoss final : Stateless<CrossEntropyLoss> {
   /// {.label_smoothing = 0.1}).
   explicit CrossEntropyLoss(const Variable& weight, CrossEntropyOptions options = {},
                             Where where = Where::current());
-  void members(Members& m) override { m.buffer("weight", with.weight); }
+  void members(Members& m) override;
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct NLLLoss final : Stateless<NLLLoss> {
   NllLossOptions with;
   explicit NLLLoss(NllLossOptions options = {});
   explicit NLLLoss(const Variable& weight, NllLossOptions options = {});
-  void members(Members& m) override { m.buffer("weight", with.weight); }
+  void members(Members& m) override;
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct BCELoss final : Stateless<BCELoss> {
   BCEOptions with;
   explicit BCELoss(BCEOptions options = {});
-  void members(Members& m) override { m.buffer("weight", with.weight); }
+  void members(Members& m) override;
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct BCEWithLogitsLoss final : Stateless<BCEWithLogitsLoss> {
   BceWithLogitsOptions with;
   explicit BCEWithLogitsLoss(BceWithLogitsOptions options = {});
-  void members(Members& m) override {
-    m.buffer("weight", with.weight).buffer("pos_weight", with.pos_weight);
-  }
+  void members(Members& m) override;
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 using tapegrad::KLDivReduction;
@@ -83,8 +80,8 @@ struct KLDivOptions {
 struct KLDivLoss final : Stateless<KLDivLoss> {
   KLDivOptions with;
   explicit KLDivLoss(KLDivOptions options = {});
-  explicit KLDivLoss(const char* reduction, bool log_target = false, Where where = Where::current())
-      : KLDivLoss(KLDivOptions{{reduction, where}, log_target}) {}
+  explicit KLDivLoss(const char* reduction, bool log_target = false,
+                     Where where = Where::current());
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 

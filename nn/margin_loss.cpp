@@ -37,4 +37,22 @@ MultiLabelMarginLoss::MultiLabelMarginLoss(Reduction reduction) : Function2(redu
 MultiLabelSoftMarginLoss::MultiLabelSoftMarginLoss(MultiLabelSoftMarginOptions options)
     : Function2(std::move(options.weight), options.reduction) {}
 
+void MultiMarginLoss::members(Members& m) { m.buffer("weight", kept_.first.weight); }
+void MultiLabelSoftMarginLoss::members(Members& m) { m.buffer("weight", kept_.first); }
+CTCLoss::CTCLoss(int64_t blank, Reduction reduction, bool zero_infinity, Where where)
+    : CTCLoss(CtcLossOptions{blank, reduction, zero_infinity}, where) {}
+Variable CTCLoss::forward(const Variable& log_probs, const Variable& targets,
+                          const Variable& input_lengths, const Variable& target_lengths) const {
+  return ctc_loss(log_probs, targets, input_lengths, target_lengths, with, ModuleCall::line());
+}
+Variable CTCLoss::forward(const Variable& log_probs, const Variable& targets,
+                          const std::vector<int64_t>& input_lengths,
+                          const std::vector<int64_t>& target_lengths) const {
+  return ctc_loss(log_probs, targets, input_lengths, target_lengths, with, ModuleCall::line());
+}
+CosineEmbeddingLoss::CosineEmbeddingLoss(double margin)
+    : CosineEmbeddingLoss(MarginOptions{margin}) {}
+HingeEmbeddingLoss::HingeEmbeddingLoss(double margin)
+    : HingeEmbeddingLoss(HingeEmbeddingOptions{margin}) {}
+MarginRankingLoss::MarginRankingLoss(double margin) : MarginRankingLoss(MarginOptions{margin}) {}
 }  // namespace tapegrad::nn

@@ -35,19 +35,19 @@ struct MarginRankingLoss final
     : Function3<MarginRankingLoss, detail::LossOfThree<MarginOptions>(margin_ranking_loss),
                 MarginOptions> {
   explicit MarginRankingLoss(MarginOptions options = {});
-  explicit MarginRankingLoss(double margin) : MarginRankingLoss(MarginOptions{margin}) {}
+  explicit MarginRankingLoss(double margin);
 };
 struct CosineEmbeddingLoss final
     : Function3<CosineEmbeddingLoss, detail::LossOfThree<MarginOptions>(cosine_embedding_loss),
                 MarginOptions> {
   explicit CosineEmbeddingLoss(MarginOptions options = {});
-  explicit CosineEmbeddingLoss(double margin) : CosineEmbeddingLoss(MarginOptions{margin}) {}
+  explicit CosineEmbeddingLoss(double margin);
 };
 struct HingeEmbeddingLoss final
     : Function2<HingeEmbeddingLoss, detail::LossOfTwo<HingeEmbeddingOptions>(hinge_embedding_loss),
                 HingeEmbeddingOptions> {
   explicit HingeEmbeddingLoss(HingeEmbeddingOptions options = {});
-  explicit HingeEmbeddingLoss(double margin) : HingeEmbeddingLoss(HingeEmbeddingOptions{margin}) {}
+  explicit HingeEmbeddingLoss(double margin);
 };
 struct SoftMarginLoss final : Function2<SoftMarginLoss, soft_margin_loss, Reduction> {
   explicit SoftMarginLoss(Reduction reduction = Reduction::kMean);
@@ -70,7 +70,7 @@ struct GaussianNLLLoss final
 
 struct MultiMarginLoss final : Function2<MultiMarginLoss, multi_margin_loss, MultiMarginOptions> {
   explicit MultiMarginLoss(MultiMarginOptions options = {}, Where where = Where::current());
-  void members(Members& m) override { m.buffer("weight", kept_.first.weight); }
+  void members(Members& m) override;
 };
 struct MultiLabelSoftMarginOptions {
   Variable weight = {};
@@ -79,25 +79,20 @@ struct MultiLabelSoftMarginOptions {
 struct MultiLabelSoftMarginLoss final
     : Function2<MultiLabelSoftMarginLoss, multilabel_soft_margin_loss, Variable, Reduction> {
   explicit MultiLabelSoftMarginLoss(MultiLabelSoftMarginOptions options = {});
-  void members(Members& m) override { m.buffer("weight", kept_.first); }
+  void members(Members& m) override;
 };
 
 struct CTCLoss final : Stateless<CTCLoss> {
   CtcLossOptions with;
   explicit CTCLoss(CtcLossOptions options = {}, Where where = Where::current());
   explicit CTCLoss(int64_t blank, Reduction reduction = Reduction::kMean,
-                   bool zero_infinity = false, Where where = Where::current())
-      : CTCLoss(CtcLossOptions{blank, reduction, zero_infinity}, where) {}
+                   bool zero_infinity = false, Where where = Where::current());
   /// Overload with the lengths as integer Variables.
   Variable forward(const Variable& log_probs, const Variable& targets,
-                   const Variable& input_lengths, const Variable& target_lengths) const {
-    return ctc_loss(log_probs, targets, input_lengths, target_lengths, with, ModuleCall::line());
-  }
+                   const Variable& input_lengths, const Variable& target_lengths) const;
   Variable forward(const Variable& log_probs, const Variable& targets,
                    const std::vector<int64_t>& input_lengths,
-                   const std::vector<int64_t>& target_lengths) const {
-    return ctc_loss(log_probs, targets, input_lengths, target_lengths, with, ModuleCall::line());
-  }
+                   const std::vector<int64_t>& target_lengths) const;
 };
 
 }  // namespace tapegrad::nn

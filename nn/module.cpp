@@ -460,6 +460,8 @@ void Module::unshare() {
   visit(visitor);
 }
 
+std::string Module::kind_of(std::string_view name) { return std::string(name); }
+std::string Module::options() const { return {}; }
 std::string Module::kind_of(const std::type_info& type) {
   int status = 0;
   char* text = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);

@@ -96,7 +96,7 @@ class Module : public RefusedMethods {
   virtual void members(Members&) {}
   /// Return the name of the layer, "Linear", and its options, "in_features=784, out_features=10".
   virtual std::string kind() const;
-  virtual std::string options() const { return {}; }
+  virtual std::string options() const;
   /// Calls forward of a module that takes one Variable and returns one. Throws ArgumentError for
   /// other modules.
   virtual Variable call(Variable x, Where where);
@@ -327,6 +327,7 @@ class Module : public RefusedMethods {
   /// Replaces all shared state by copies. Ties are preserved.
   void unshare();
   static std::string kind_of(const std::type_info& type);
+  static std::string kind_of(std::string_view name);
   [[noreturn]] void fail_inputs() const;
   [[noreturn]] void fail_copy() const;
   [[noreturn]] void fail_type(const std::type_info& base) const;
@@ -439,38 +440,12 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
   Self* operator->() { return &self(); }
   const Self* operator->() const { return &self(); }
 
-  std::string kind() const override {
-    static_assert(
-        !requires { requires std::same_as<decltype(&Self::members), void (Module::*)(Members&)>; },
-        "a model names its parts: write `void members(nn::Members& m) override { m(\"fc\", fc); "
-        "}`");
-    if constexpr (requires { Self::kName; })
-      return std::string(Self::kName);
-    else
-      return Module::kind_of(typeid(Self));
-  }
-  Variable call(Variable x, Where where) override {
-    if constexpr (requires(const Self s) {
-                    { s.forward(x) } -> std::convertible_to<Variable>;
-                  })
-      return run(std::as_const(*this).self(), where, std::move(x));
-    else if constexpr (requires(Self s) {
-                         { s.forward(x) } -> std::convertible_to<Variable>;
-                       })
-      return run(self(), where, std::move(x));
-    else
-      this->fail_inputs();
-  }
-  std::unique_ptr<Module> copy() const override {
-    check_type();
-    if constexpr (std::is_copy_constructible_v<Self>)
-      return std::unique_ptr<Module>(new Self(self()));  // instead of make_unique: compiles faster
-    else
-      this->fail_copy();
-  }
-  std::span<const std::byte> bytes() const override {
-    return {reinterpret_cast<const std::byte*>(&self()), sizeof(Self)};
-  }
+  // These functions are not inline, so that programs do not compile them for a layer of the library
+  // with an `extern template class`.
+  std::string kind() const override;
+  Variable call(Variable x, Where where) override;
+  std::unique_ptr<Module> copy() const override;
+  std::span<const std::byte> bytes() const override;
 
  protected:
   using Base::Base;
@@ -532,6 +507,43 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
       return self.forward(std::forward<Xs>(xs)...);
   }
 };
+
+template <typename Self, typename Base, bool is_complete>
+std::string Model<Self, Base, is_complete>::kind() const {
+  static_assert(
+      !requires { requires std::same_as<decltype(&Self::members), void (Module::*)(Members&)>; },
+      "a model names its parts: write `void members(nn::Members& m) override { m(\"fc\", fc); "
+      "}`");
+  if constexpr (requires { Self::kName; })
+    return Module::kind_of(Self::kName);
+  else
+    return Module::kind_of(typeid(Self));
+}
+template <typename Self, typename Base, bool is_complete>
+Variable Model<Self, Base, is_complete>::call(Variable x, Where where) {
+  if constexpr (requires(const Self s) {
+                  { s.forward(x) } -> std::convertible_to<Variable>;
+                })
+    return run(std::as_const(*this).self(), where, std::move(x));
+  else if constexpr (requires(Self s) {
+                       { s.forward(x) } -> std::convertible_to<Variable>;
+                     })
+    return run(self(), where, std::move(x));
+  else
+    this->fail_inputs();
+}
+template <typename Self, typename Base, bool is_complete>
+std::unique_ptr<Module> Model<Self, Base, is_complete>::copy() const {
+  check_type();
+  if constexpr (requires(const Self& self) { Self(self); })
+    return std::unique_ptr<Module>(new Self(self()));  // instead of make_unique: compiles faster
+  else
+    this->fail_copy();
+}
+template <typename Self, typename Base, bool is_complete>
+std::span<const std::byte> Model<Self, Base, is_complete>::bytes() const {
+  return {reinterpret_cast<const std::byte*>(&self()), sizeof(Self)};
+}
 
 /// A model without parameters, buffers and submodules.
 template <typename Self, bool is_complete = requires { sizeof(Self); }

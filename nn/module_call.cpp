@@ -20,6 +20,7 @@ namespace tapegrad::nn {
 
 using tapegrad::detail::context, tapegrad::detail::RunningModel;
 
+ModuleCall::~ModuleCall() = default;
 ModuleCall::ModuleCall(const Module& module, Where where)
     : where_(where),
       is_first_(current_scope() == nullptr && is_recording() &&

@@ -51,6 +51,7 @@ class [[nodiscard]] ModuleCall {
   ModuleCall(const Module& module, Where where);
   ModuleCall(const ModuleCall&) = delete;
   ModuleCall& operator=(const ModuleCall&) = delete;
+  ~ModuleCall();
 
   bool has_hooks() const { return has_hooks_; }
   /// Returns whether this is the first recorded call of an outermost module. The first call checks
@@ -114,8 +115,10 @@ class HookedCall {
   const Variable& input(const Variable& x) const;
   template <typename X>
   requires(!std::derived_from<X, Variable>) const X& input(const X& x) const { return x; }
-  void run_after(Variable& y) { run_after(std::span(&y, 1)); }
-  void run_after(std::vector<Variable>& ys) { run_after(std::span<Variable>(ys)); }
+  void run_after(Variable& y) { run_after(std::span<Variable>(&y, 1)); }
+  void run_after(std::vector<Variable>& ys) {
+    run_after(std::span<Variable>(ys.data(), ys.size()));
+  }
   template <typename Ys>
   requires(!std::derived_from<Ys, Variable>) void run_after(Ys& ys) {
     if constexpr (requires { std::tuple_size<Ys>::value; }) {
@@ -123,7 +126,7 @@ class HookedCall {
           [&](auto&... y) {
             std::vector<Variable> list;
             (add_variables(y, list), ...);
-            run_after(std::span<Variable>(list));
+            run_after(std::span<Variable>(list.data(), list.size()));
             auto next = list.begin();
             (take_variables(next, y), ...);
           },

@@ -275,4 +275,31 @@ LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, do
   require_option(kind(), "size", size, where);
 }
 
+BatchNorm1d::BatchNorm1d(int64_t num_features, BatchNormOptions options)
+    : BatchNorm1d(detail::with_features(num_features, options)) {}
+BatchNorm2d::BatchNorm2d(int64_t num_features, BatchNormOptions options)
+    : BatchNorm2d(detail::with_features(num_features, options)) {}
+BatchNorm3d::BatchNorm3d(int64_t num_features, BatchNormOptions options)
+    : BatchNorm3d(detail::with_features(num_features, options)) {}
+InstanceNorm1d::InstanceNorm1d(int64_t num_features, InstanceNormOptions options)
+    : InstanceNorm1d(detail::with_features(num_features, options)) {}
+InstanceNorm2d::InstanceNorm2d(int64_t num_features, InstanceNormOptions options)
+    : InstanceNorm2d(detail::with_features(num_features, options)) {}
+InstanceNorm3d::InstanceNorm3d(int64_t num_features, InstanceNormOptions options)
+    : InstanceNorm3d(detail::with_features(num_features, options)) {}
+GroupNorm::GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options,
+                     Where where)
+    : GroupNorm(GroupNormOptions{.num_groups = num_groups,
+                                 .num_channels = num_channels,
+                                 .eps = options.eps,
+                                 .affine = options.affine},
+                where) {}
+void GroupNorm::members(Members& m) { m("weight", weight)("bias", bias); }
+RMSNorm::RMSNorm(int64_t size, RMSNormOptions options, Where where)
+    : RMSNorm(detail::with_shape({size}, options), where) {}
+void RMSNorm::members(Members& m) { m("weight", weight); }
+void LayerNorm::members(Members& m) { m("weight", weight)("bias", bias); }
+template class Model<BatchNorm2d, Module, false>;
+template class Model<LayerNorm, Module, false>;
+
 }  // namespace tapegrad::nn

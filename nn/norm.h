@@ -74,8 +74,7 @@ class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
   static constexpr std::string_view kName = "BatchNorm1d";
   explicit BatchNorm1d(RefusedNullptr);
   explicit BatchNorm1d(BatchNormOptions options = {});
-  BatchNorm1d(int64_t num_features, BatchNormOptions options)
-      : BatchNorm1d(detail::with_features(num_features, options)) {}
+  BatchNorm1d(int64_t num_features, BatchNormOptions options);
   explicit BatchNorm1d(int64_t num_features, double eps = 1e-5,
                        std::optional<double> momentum = 0.1, bool affine = true,
                        bool track_running_stats = true, Where where = Where::current());
@@ -88,8 +87,7 @@ class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
   static constexpr std::string_view kName = "BatchNorm2d";
   explicit BatchNorm2d(RefusedNullptr);
   explicit BatchNorm2d(BatchNormOptions options = {});
-  BatchNorm2d(int64_t num_features, BatchNormOptions options)
-      : BatchNorm2d(detail::with_features(num_features, options)) {}
+  BatchNorm2d(int64_t num_features, BatchNormOptions options);
   explicit BatchNorm2d(int64_t num_features, double eps = 1e-5,
                        std::optional<double> momentum = 0.1, bool affine = true,
                        bool track_running_stats = true, Where where = Where::current());
@@ -101,8 +99,7 @@ class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
  public:
   static constexpr std::string_view kName = "BatchNorm3d";
   explicit BatchNorm3d(BatchNormOptions options = {});
-  BatchNorm3d(int64_t num_features, BatchNormOptions options)
-      : BatchNorm3d(detail::with_features(num_features, options)) {}
+  BatchNorm3d(int64_t num_features, BatchNormOptions options);
   explicit BatchNorm3d(int64_t num_features, double eps = 1e-5,
                        std::optional<double> momentum = 0.1, bool affine = true,
                        bool track_running_stats = true, Where where = Where::current());
@@ -123,8 +120,7 @@ class InstanceNorm1d final : public BatchNorm<InstanceNorm1d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm1d";
   explicit InstanceNorm1d(InstanceNormOptions options = {});
-  InstanceNorm1d(int64_t num_features, InstanceNormOptions options)
-      : InstanceNorm1d(detail::with_features(num_features, options)) {}
+  InstanceNorm1d(int64_t num_features, InstanceNormOptions options);
   explicit InstanceNorm1d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
                           bool affine = false, bool track_running_stats = false,
                           Where where = Where::current());
@@ -134,8 +130,7 @@ class InstanceNorm2d final : public BatchNorm<InstanceNorm2d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm2d";
   explicit InstanceNorm2d(InstanceNormOptions options = {});
-  InstanceNorm2d(int64_t num_features, InstanceNormOptions options)
-      : InstanceNorm2d(detail::with_features(num_features, options)) {}
+  InstanceNorm2d(int64_t num_features, InstanceNormOptions options);
   explicit InstanceNorm2d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
                           bool affine = false, bool track_running_stats = false,
                           Where where = Where::current());
@@ -145,8 +140,7 @@ class InstanceNorm3d final : public BatchNorm<InstanceNorm3d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm3d";
   explicit InstanceNorm3d(InstanceNormOptions options = {});
-  InstanceNorm3d(int64_t num_features, InstanceNormOptions options)
-      : InstanceNorm3d(detail::with_features(num_features, options)) {}
+  InstanceNorm3d(int64_t num_features, InstanceNormOptions options);
   explicit InstanceNorm3d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
                           bool affine = false, bool track_running_stats = false,
                           Where where = Where::current());
@@ -167,16 +161,11 @@ class GroupNorm final : public Model<GroupNorm> {
   explicit GroupNorm(GroupNormOptions options, Where where = Where::current());
   /// Takes both sizes, and options by name: GroupNorm(8, 64, {.affine = false}).
   GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options,
-            Where where = Where::current())
-      : GroupNorm(GroupNormOptions{.num_groups = num_groups,
-                                   .num_channels = num_channels,
-                                   .eps = options.eps,
-                                   .affine = options.affine},
-                  where) {}
+            Where where = Where::current());
   explicit GroupNorm(int64_t num_groups, int64_t num_channels, double eps = 1e-5,
                      bool affine = true, Where where = Where::current());
 
-  void members(Members& m) override { m("weight", weight)("bias", bias); }
+  void members(Members& m) override;
   Variable forward(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;
 
@@ -203,13 +192,12 @@ class RMSNorm final : public Model<RMSNorm> {
   static constexpr std::string_view kName = "RMSNorm";
   explicit RMSNorm(RMSNormOptions options, Where where = Where::current());
   explicit RMSNorm(int64_t size, Where where = Where::current());
-  RMSNorm(int64_t size, RMSNormOptions options, Where where = Where::current())
-      : RMSNorm(detail::with_shape({size}, options), where) {}
+  RMSNorm(int64_t size, RMSNormOptions options, Where where = Where::current());
   template <detail::SizeInteger Int, size_t n>
   explicit RMSNorm(const Int (&sizes)[n], Where where = Where::current())
       : RMSNorm(RMSNormOptions{.normalized_shape = to_shape(sizes)}, where) {}
 
-  void members(Members& m) override { m("weight", weight); }
+  void members(Members& m) override;
   Variable forward(const Variable& x, Where where = Where::current()) const;
 
   Parameter weight;
@@ -272,7 +260,7 @@ class LayerNorm final : public Model<LayerNorm> {
   explicit LayerNorm(const V& sizes, double eps = 1e-5, Where where = Where::current())
       : LayerNorm(LayerNormOptions{.normalized_shape = sizes, .eps = eps}, where) {}
 
-  void members(Members& m) override { m("weight", weight)("bias", bias); }
+  void members(Members& m) override;
   Variable forward(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;
 
@@ -281,5 +269,9 @@ class LayerNorm final : public Model<LayerNorm> {
  private:
   LayerNormOptions options_;
 };
+
+// Programs do not compile the virtual functions of these layers.
+extern template class Model<BatchNorm2d, Module, false>;
+extern template class Model<LayerNorm, Module, false>;
 
 }  // namespace tapegrad::nn

@@ -220,4 +220,27 @@ PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& packed
           last_c.empty() ? Variable() : index_select(cat(last_c, 0), 1, unsort)};
 }
 
+Variable pad_sequence(std::initializer_list<Variable> sequences, bool batch_first,
+                      double padding_value) {
+  return pad_sequence(std::span<const Variable>(sequences.begin(), sequences.size()), batch_first,
+                      padding_value);
+}
+Variable pad_sequence(std::span<const Variable> sequences, PadSequenceOptions options) {
+  return pad_sequence(sequences, options.batch_first, options.padding_value);
+}
+Variable pad_sequence(std::initializer_list<Variable> sequences, PadSequenceOptions options) {
+  return pad_sequence(sequences, options.batch_first, options.padding_value);
+}
+PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
+                                    PackSequenceOptions options) {
+  return pack_padded_sequence(padded, lengths, options.batch_first);
+}
+PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
+                                    PackSequenceOptions options) {
+  return pack_padded_sequence(padded, std::move(lengths), options.batch_first);
+}
+std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
+                                                              PackSequenceOptions options) {
+  return pad_packed_sequence(packed, options.batch_first);
+}
 }  // namespace tapegrad::nn

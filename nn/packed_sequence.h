@@ -19,23 +19,15 @@ namespace tapegrad::nn {
 Variable pad_sequence(std::span<const Variable> sequences, bool batch_first = false,
                       double padding_value = 0.0);
 
-inline Variable pad_sequence(std::initializer_list<Variable> sequences, bool batch_first = false,
-                             double padding_value = 0.0) {
-  return pad_sequence(std::span<const Variable>(sequences.begin(), sequences.size()), batch_first,
-                      padding_value);
-}
+Variable pad_sequence(std::initializer_list<Variable> sequences, bool batch_first = false,
+                      double padding_value = 0.0);
 
 struct PadSequenceOptions {
   bool batch_first = false;
   double padding_value = 0.0;
 };
-inline Variable pad_sequence(std::span<const Variable> sequences, PadSequenceOptions options) {
-  return pad_sequence(sequences, options.batch_first, options.padding_value);
-}
-inline Variable pad_sequence(std::initializer_list<Variable> sequences,
-                             PadSequenceOptions options) {
-  return pad_sequence(sequences, options.batch_first, options.padding_value);
-}
+Variable pad_sequence(std::span<const Variable> sequences, PadSequenceOptions options);
+Variable pad_sequence(std::initializer_list<Variable> sequences, PadSequenceOptions options);
 
 /// Padded sequences and their lengths, in any order. LSTM, GRU and RNN read only the elements
 /// within the lengths. The functions below throw ArgumentError unless there is one length for each
@@ -68,14 +60,10 @@ struct PackSequenceOptions {
   bool batch_first = false;
   bool enforce_sorted = true;  // no effect
 };
-inline PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
-                                           PackSequenceOptions options) {
-  return pack_padded_sequence(padded, lengths, options.batch_first);
-}
-inline PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
-                                           PackSequenceOptions options) {
-  return pack_padded_sequence(padded, std::move(lengths), options.batch_first);
-}
+PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
+                                    PackSequenceOptions options);
+PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
+                                    PackSequenceOptions options);
 /// `enforce_sorted` has no effect.
 PackedSequence pack_sequence(VariableList sequences, bool enforce_sorted = true);
 /// Returns the padded tensor and the lengths. The tensor is as long as the longest sequence, with
@@ -83,10 +71,8 @@ PackedSequence pack_sequence(VariableList sequences, bool enforce_sorted = true)
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed);
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
                                                               bool batch_first);
-inline std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
-                                                                     PackSequenceOptions options) {
-  return pad_packed_sequence(packed, options.batch_first);
-}
+std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
+                                                              PackSequenceOptions options);
 
 /// Result of an LSTM for a PackedSequence: the output at each step, with zeros after the end of
 /// each sequence, and the states after the last step of each sequence.

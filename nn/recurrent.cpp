@@ -285,3 +285,32 @@ RecurrentResult<2> LSTMCell::operator()(const Variable& x, const LstmState& stat
 }
 
 }  // namespace tapegrad::nn
+
+namespace tapegrad::nn::detail {
+RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size, int64_t hidden_size,
+                            int64_t num_layers) {
+  options.num_layers = num_layers;
+  return with_sizes(options, input_size, hidden_size);
+}
+}  // namespace tapegrad::nn::detail
+
+namespace tapegrad::nn {
+LstmState::LstmState(Variable output, Variable cell) : h(std::move(output)), c(std::move(cell)) {}
+LSTM::LSTM(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
+    : LSTM(detail::with_sizes(options, input_size, hidden_size)) {}
+LSTM::LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options)
+    : LSTM(detail::with_sizes(options, input_size, hidden_size, num_layers)) {}
+GRU::GRU(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
+    : GRU(detail::with_sizes(options, input_size, hidden_size)) {}
+GRU::GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options)
+    : GRU(detail::with_sizes(options, input_size, hidden_size, num_layers)) {}
+RNN::RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
+    : RNN(detail::with_sizes(options, input_size, hidden_size)) {}
+RNN::RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options)
+    : RNN(detail::with_sizes(options, input_size, hidden_size, num_layers)) {}
+RNN::RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options,
+         Choice<Nonlinearity> nonlinearity)
+    : RNN(detail::with_sizes(options, input_size, hidden_size), nonlinearity) {}
+template class Model<LSTM, Module, false>;
+
+}  // namespace tapegrad::nn

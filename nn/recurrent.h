@@ -46,11 +46,8 @@ inline RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size,
   options.hidden_size = hidden_size;
   return options;
 }
-inline RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size,
-                                   int64_t hidden_size, int64_t num_layers) {
-  options.num_layers = num_layers;
-  return with_sizes(options, input_size, hidden_size);
-}
+RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size, int64_t hidden_size,
+                            int64_t num_layers);
 }  // namespace detail
 
 /// The output at each time step, and the last state of each layer and direction: {output, h_n}, or
@@ -81,7 +78,7 @@ struct RecurrentResult : std::array<Variable, n> {
 /// The two states of an LSTM as one argument: lstm(x, {h, c}), or a pair or tuple of them.
 struct LstmState {
   Variable h, c;
-  LstmState(Variable output, Variable cell) : h(std::move(output)), c(std::move(cell)) {}
+  LstmState(Variable output, Variable cell);
   template <typename Pair>
   requires requires(const Pair& pair) { std::get<1>(pair); }
   LstmState(const Pair& state) : LstmState(std::get<0>(state), std::get<1>(state)) {}
@@ -122,10 +119,8 @@ class LSTM final : public Recurrent<LSTM> {
   static constexpr std::string_view kName = "LSTM";
   explicit LSTM(RefusedNullptr);
   explicit LSTM(RecurrentOptions options);
-  LSTM(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
-      : LSTM(detail::with_sizes(options, input_size, hidden_size)) {}
-  LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options)
-      : LSTM(detail::with_sizes(options, input_size, hidden_size, num_layers)) {}
+  LSTM(int64_t input_size, int64_t hidden_size, RecurrentOptions options);
+  LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options);
   LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1, bool bias = true,
        bool batch_first = false, double dropout = 0.0, bool bidirectional = false,
        Where where = Where::current());
@@ -150,10 +145,8 @@ class GRU final : public Recurrent<GRU> {
   static constexpr std::string_view kName = "GRU";
   explicit GRU(RefusedNullptr);
   explicit GRU(RecurrentOptions options);
-  GRU(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
-      : GRU(detail::with_sizes(options, input_size, hidden_size)) {}
-  GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options)
-      : GRU(detail::with_sizes(options, input_size, hidden_size, num_layers)) {}
+  GRU(int64_t input_size, int64_t hidden_size, RecurrentOptions options);
+  GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options);
   GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1, bool bias = true,
       bool batch_first = false, double dropout = 0.0, bool bidirectional = false,
       Where where = Where::current());
@@ -168,13 +161,10 @@ class RNN final : public Recurrent<RNN> {
   explicit RNN(RefusedNullptr);
   explicit RNN(RecurrentOptions options);
   RNN(RecurrentOptions options, Choice<Nonlinearity> nonlinearity);
-  RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
-      : RNN(detail::with_sizes(options, input_size, hidden_size)) {}
-  RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options)
-      : RNN(detail::with_sizes(options, input_size, hidden_size, num_layers)) {}
+  RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options);
+  RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options);
   RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options,
-      Choice<Nonlinearity> nonlinearity)
-      : RNN(detail::with_sizes(options, input_size, hidden_size), nonlinearity) {}
+      Choice<Nonlinearity> nonlinearity);
   RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1,
       Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh, bool bias = true,
       bool batch_first = false, double dropout = 0.0, bool bidirectional = false,
@@ -238,6 +228,9 @@ class RNNCell final : public RecurrentCell<RNNCell> {
  private:
   Nonlinearity nonlinearity_;
 };
+
+// Programs do not compile the virtual functions of these layers.
+extern template class Model<LSTM, Module, false>;
 
 }  // namespace tapegrad::nn
 

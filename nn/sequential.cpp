@@ -214,4 +214,62 @@ Variable Sequential::forward(const Variable& x, Where where) const {
 Sequential::Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options)
     : Sequential(std::vector<AnyModule>(layers), std::move(options)) {}
 
+AnyModule::AnyModule(const Module& module) : module_(module.copy()) {}
+AnyModule::AnyModule(const AnyModule& other) : module_(other ? other->copy() : nullptr) {}
+AnyModule& AnyModule::operator=(AnyModule other) {
+  module_ = std::move(other.module_);
+  return *this;
+}
+Module& AnyModule::operator*() const { return module_ ? *module_ : fail_empty(); }
+Variable AnyModule::operator()(const Variable& x, Where where) const {
+  return (**this).call(x, where);
+}
+Variable AnyModule::forward(const Variable& x, Where where) const { return (*this)(x, where); }
+Variable AnyModule::weight() const { return (**this).weight(); }
+Variable AnyModule::bias() const { return (**this).bias(); }
+std::vector<Variable> AnyModule::parameters() const { return (**this).parameters(); }
+NamedVariables AnyModule::named_parameters() const { return (**this).named_parameters(); }
+void AnyModule::requires_grad_(bool on) const { (**this).requires_grad_(on); }
+const AnyModule& ModuleDict::operator[](const std::string& key) const { return at(key); }
+}  // namespace tapegrad::nn
+
+namespace tapegrad::nn::detail {
+Variable as_parameter(const Variable& x) {
+  return !x.defined() || x.requires_grad() || !is_float(x.dtype()) ? x : Parameter(x);
+}
+}  // namespace tapegrad::nn::detail
+
+namespace tapegrad::nn {
+ParameterList::ParameterList(const std::vector<Variable>& parts) {
+  for (const Variable& part : parts) push_back(part);
+}
+ParameterList::ParameterList(std::initializer_list<Variable> parts)
+    : ParameterList(std::vector<Variable>(parts)) {}
+void ParameterList::append(const Variable& part) { push_back(part); }
+void ParameterList::push_back(const Variable& part) {
+  ListOf<Variable>::push_back(detail::as_parameter(part));
+}
+ParameterDict::ParameterDict(std::initializer_list<std::pair<const std::string, Variable>> parts) {
+  for (const auto& part : parts) insert(part);
+}
+void ParameterDict::insert(const std::pair<const std::string, Variable>& part) {
+  insert(part.first, part.second);
+}
+InputShape::InputShape(std::initializer_list<int64_t> sizes) : optional(Shape(sizes)) {}
+void Sequential::push_back(AnyModule layer) { push_back(std::to_string(size()), std::move(layer)); }
+void Sequential::extend(const std::vector<AnyModule>& layers) {
+  for (const AnyModule& layer : layers) push_back(layer);
+}
+void Sequential::append(AnyModule layer) { push_back(std::move(layer)); }
+void Sequential::add(AnyModule layer) { push_back(std::move(layer)); }
+void Sequential::add_module(std::string name, AnyModule layer) {
+  push_back(std::move(name), std::move(layer));
+}
+int64_t Sequential::size() const { return int64_t(layers_.size()); }
+bool Sequential::is_empty() const { return layers_.empty(); }
+bool Sequential::empty() const { return is_empty(); }
+const AnyModule* Sequential::begin() const { return layers_.data(); }
+const AnyModule* Sequential::end() const { return layers_.data() + layers_.size(); }
+template class Model<Sequential, Module, false>;
+
 }  // namespace tapegrad::nn

@@ -38,7 +38,7 @@ using OneOperandOp = Variable(Variable, Where);
 class AnyModule {
  public:
   AnyModule() = default;  // holds no module
-  AnyModule(const Module& module) : module_(module.copy()) {}
+  AnyModule(const Module& module);
   /// Makes a layer of a function of one Variable, like nn::Lambda.
   template <typename F>
   requires(!std::derived_from<F, Module> && !std::derived_from<F, Variable> &&
@@ -48,23 +48,16 @@ class AnyModule {
   /// Makes a layer of an op without options: Sequential(nn::Linear(2, 8), torch::tanh).
   template <std::same_as<detail::OneOperandOp> Op>
   AnyModule(Op* op) : AnyModule(of_function([op](const Variable& x) { return op(x, Where()); })) {}
-  AnyModule(const AnyModule& other) : module_(other ? other->copy() : nullptr) {}
+  AnyModule(const AnyModule& other);
   AnyModule(AnyModule&&) = default;
-  AnyModule& operator=(AnyModule other) {
-    module_ = std::move(other.module_);
-    return *this;
-  }
+  AnyModule& operator=(AnyModule other);
 
   /// The dereference operators throw ArgumentError if there is no module.
-  Module& operator*() const { return module_ ? *module_ : fail_empty(); }
+  Module& operator*() const;
   Module* operator->() const { return &**this; }
   explicit operator bool() const { return module_ != nullptr; }
-  Variable operator()(const Variable& x, Where where = Where::current()) const {
-    return (**this).call(x, where);
-  }
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return (*this)(x, where);
-  }
+  Variable operator()(const Variable& x, Where where = Where::current()) const;
+  Variable forward(const Variable& x, Where where = Where::current()) const;
   /// Calls a layer of several arguments through its type.
   template <tapegrad::detail::NotWhere... Xs>
   requires(sizeof...(Xs) > 1) auto operator()(const Xs&...) const {
@@ -73,11 +66,11 @@ class AnyModule {
                   "calls layers of one Variable");
   }
   /// Members of Module:
-  Variable weight() const { return (**this).weight(); }
-  Variable bias() const { return (**this).bias(); }
-  std::vector<Variable> parameters() const { return (**this).parameters(); }
-  NamedVariables named_parameters() const { return (**this).named_parameters(); }
-  void requires_grad_(bool on = true) const { (**this).requires_grad_(on); }
+  Variable weight() const;
+  Variable bias() const;
+  std::vector<Variable> parameters() const;
+  NamedVariables named_parameters() const;
+  void requires_grad_(bool on = true) const;
   template <std::derived_from<Module> M>
   bool is() const {
     return (**this).template is<M>();
@@ -161,7 +154,7 @@ class ModuleDict final : public Module, public std::map<std::string, AnyModule> 
   using Map::insert;
   using Map::operator[];
   void insert(const std::string& key, AnyModule module);
-  const AnyModule& operator[](const std::string& key) const { return at(key); }
+  const AnyModule& operator[](const std::string& key) const;
   /// Return the module of this name. Throw IndexError, which lists the names, if there is none.
   AnyModule& at(const std::string& key, Where where = Where::current());
   const AnyModule& at(const std::string& key, Where where = Where::current()) const;
@@ -173,22 +166,17 @@ class ModuleDict final : public Module, public std::map<std::string, AnyModule> 
 namespace detail {
 /// Returns the variable, or a parameter with its values if the variable is a float that requires no
 /// gradient.
-inline Variable as_parameter(const Variable& x) {
-  return !x.defined() || x.requires_grad() || !is_float(x.dtype()) ? x : Parameter(x);
-}
+Variable as_parameter(const Variable& x);
 }  // namespace detail
 /// A list of parameters. A tensor that requires no gradient becomes a parameter that is trained, as
 /// in PyTorch: `nn::ParameterList scales{ones({3})};`. To freeze an element, call its
 /// requires_grad_(false).
 struct ParameterList : ListOf<Variable> {
   ParameterList() = default;
-  ParameterList(const std::vector<Variable>& parts) {
-    for (const Variable& part : parts) push_back(part);
-  }
-  ParameterList(std::initializer_list<Variable> parts)
-      : ParameterList(std::vector<Variable>(parts)) {}
-  void append(const Variable& part) { push_back(part); }
-  void push_back(const Variable& part) { ListOf<Variable>::push_back(detail::as_parameter(part)); }
+  ParameterList(const std::vector<Variable>& parts);
+  ParameterList(std::initializer_list<Variable> parts);
+  void append(const Variable& part);
+  void push_back(const Variable& part);
   ParameterList* operator->() { return this; }
   ParameterList& operator*() { return *this; }
 };
@@ -196,20 +184,16 @@ struct ParameterList : ListOf<Variable> {
 /// = x, is kept unchanged.
 struct ParameterDict : std::map<std::string, Variable> {
   ParameterDict() = default;
-  ParameterDict(std::initializer_list<std::pair<const std::string, Variable>> parts) {
-    for (const auto& part : parts) insert(part);
-  }
+  ParameterDict(std::initializer_list<std::pair<const std::string, Variable>> parts);
   void insert(const std::string& key, const Variable& parameter);
-  void insert(const std::pair<const std::string, Variable>& part) {
-    insert(part.first, part.second);
-  }
+  void insert(const std::pair<const std::string, Variable>& part);
   ParameterDict* operator->() { return this; }
 };
 
 /// An optional shape: {1, 28, 28}.
 struct InputShape : std::optional<Shape> {
   using std::optional<Shape>::optional;
-  InputShape(std::initializer_list<int64_t> sizes) : optional(Shape(sizes)) {}
+  InputShape(std::initializer_list<int64_t> sizes);
 };
 struct SequentialOptions {
   InputShape input_shape = {};  // without the batch dimension
@@ -238,20 +222,16 @@ class Sequential final : public Model<Sequential> {
              !std::same_as<Layers, ModuleList>)&&...)) explicit Sequential(const Layers&... layers)
       : Sequential({AnyModule(layers)...}) {}
 
-  void push_back(AnyModule layer) { push_back(std::to_string(size()), std::move(layer)); }
+  void push_back(AnyModule layer);
   /// Appends a layer. Throws ArgumentError if a layer has this name.
   void push_back(std::string name, AnyModule layer);
-  void extend(const std::vector<AnyModule>& layers) {
-    for (const AnyModule& layer : layers) push_back(layer);
-  }
-  void append(AnyModule layer) { push_back(std::move(layer)); }
-  void add(AnyModule layer) { push_back(std::move(layer)); }
-  void add_module(std::string name, AnyModule layer) {
-    push_back(std::move(name), std::move(layer));
-  }
-  int64_t size() const { return int64_t(layers_.size()); }
-  bool is_empty() const { return layers_.empty(); }
-  bool empty() const { return is_empty(); }
+  void extend(const std::vector<AnyModule>& layers);
+  void append(AnyModule layer);
+  void add(AnyModule layer);
+  void add_module(std::string name, AnyModule layer);
+  int64_t size() const;
+  bool is_empty() const;
+  bool empty() const;
   /// Returns a layer; a negative index counts from the end. Throws IndexError.
   Module& operator[](tapegrad::detail::IndexHere index) const;
   /// Returns the layer with this name. Throws ArgumentError if there is none.
@@ -275,8 +255,8 @@ class Sequential final : public Model<Sequential> {
   Sequential& operator*() { return *this; }
   const Sequential& operator*() const { return *this; }
   /// Iterates over the layers: `for (auto& layer : net) x = layer(x);`.
-  const AnyModule* begin() const { return layers_.data(); }
-  const AnyModule* end() const { return layers_.data() + layers_.size(); }
+  const AnyModule* begin() const;
+  const AnyModule* end() const;
 
   void members(Members& m) override;
   Variable forward(const Variable& x, Where where = Where::current()) const;
@@ -287,5 +267,8 @@ class Sequential final : public Model<Sequential> {
   std::vector<AnyModule> layers_;
   std::vector<std::string> names_;
 };
+
+// Programs do not compile the virtual functions of these layers.
+extern template class Model<Sequential, Module, false>;
 
 }  // namespace tapegrad::nn

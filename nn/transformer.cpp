@@ -144,4 +144,29 @@ Variable Transformer::operator()(const Variable& source, const Variable& target,
   return Model::operator()(source, target, masks, where);
 }
 
+void TransformerDecoderLayer::members(Members& m) {
+  m("self_attn", self_attn)("multihead_attn", multihead_attn);
+  m("linear1", linear1)("linear2", linear2)("norm1", norm1)("norm2", norm2)("norm3", norm3);
+}
+TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer,
+                                       const TransformerStackOptions& options)
+    : TransformerDecoder(layer, options.num_layers, options.norm, options.by_name.where) {}
+void TransformerDecoder::members(Members& m) { m("layers", layers)("norm", norm); }
+Transformer::Transformer(int64_t d_model, int64_t nhead, int64_t num_encoder_layers,
+                         int64_t num_decoder_layers, int64_t dim_feedforward, double dropout,
+                         Where where)
+    : Transformer({.by_name = {where},
+                   .d_model = d_model,
+                   .nhead = nhead,
+                   .num_encoder_layers = num_encoder_layers,
+                   .num_decoder_layers = num_decoder_layers,
+                   .dim_feedforward = dim_feedforward,
+                   .dropout = dropout}) {}
+Transformer::Transformer(int64_t d_model, int64_t nhead, TransformerOptions options)
+    : Transformer((options.d_model = d_model, options.nhead = nhead, options)) {}
+void Transformer::members(Members& m) { m("encoder", encoder)("decoder", decoder); }
+Variable Transformer::generate_square_subsequent_mask(int64_t length) {
+  return causal_mask(length);
+}
+
 }  // namespace tapegrad::nn

@@ -35,10 +35,7 @@ class TransformerDecoderLayer final : public Model<TransformerDecoderLayer> {
                                    double dropout = 0.1, Where where = Where::current());
   TransformerDecoderLayer(int64_t d_model, int64_t nhead, TransformerDecoderLayerOptions options);
 
-  void members(Members& m) override {
-    m("self_attn", self_attn)("multihead_attn", multihead_attn);
-    m("linear1", linear1)("linear2", linear2)("norm1", norm1)("norm2", norm2)("norm3", norm3);
-  }
+  void members(Members& m) override;
   /// x and memory have d_model features; the result has the shape of x.
   Variable forward(const Variable& x, const Variable& memory, const DecoderMasks& masks = {}) const;
   template <std::derived_from<Variable> M>
@@ -65,10 +62,9 @@ class TransformerDecoder final : public Model<TransformerDecoder> {
   static constexpr std::string_view kName = "TransformerDecoder";
   TransformerDecoder(const TransformerDecoderLayer& layer, int64_t num_layers,
                      std::optional<LayerNorm> norm = {}, Where where = Where::current());
-  TransformerDecoder(const TransformerDecoderLayer& layer, const TransformerStackOptions& options)
-      : TransformerDecoder(layer, options.num_layers, options.norm, options.by_name.where) {}
+  TransformerDecoder(const TransformerDecoderLayer& layer, const TransformerStackOptions& options);
 
-  void members(Members& m) override { m("layers", layers)("norm", norm); }
+  void members(Members& m) override;
   Variable forward(const Variable& x, const Variable& memory, const DecoderMasks& masks = {}) const;
   template <std::derived_from<Variable> M>
   Variable forward(const Variable& x, const Variable& memory, const M& tgt_mask,
@@ -117,20 +113,12 @@ class Transformer final : public Model<Transformer> {
   explicit Transformer(TransformerOptions options = {});
   Transformer(int64_t d_model, int64_t nhead, int64_t num_encoder_layers = 6,
               int64_t num_decoder_layers = 6, int64_t dim_feedforward = 2048, double dropout = 0.1,
-              Where where = Where::current())
-      : Transformer({.by_name = {where},
-                     .d_model = d_model,
-                     .nhead = nhead,
-                     .num_encoder_layers = num_encoder_layers,
-                     .num_decoder_layers = num_decoder_layers,
-                     .dim_feedforward = dim_feedforward,
-                     .dropout = dropout}) {}
+              Where where = Where::current());
 
   /// Takes both sizes, and options by name: Transformer(64, 4, {.num_encoder_layers = 2}).
-  Transformer(int64_t d_model, int64_t nhead, TransformerOptions options)
-      : Transformer((options.d_model = d_model, options.nhead = nhead, options)) {}
+  Transformer(int64_t d_model, int64_t nhead, TransformerOptions options);
 
-  void members(Members& m) override { m("encoder", encoder)("decoder", decoder); }
+  void members(Members& m) override;
   Variable forward(const Variable& source, const Variable& target,
                    const TransformerMasks& masks = {}) const;
   template <std::derived_from<Variable> M>
@@ -143,7 +131,7 @@ class Transformer final : public Model<Transformer> {
   Variable operator()(const Variable& source, const Variable& target, const TransformerMasks& masks,
                       Where where = Where::current()) const;
   /// causal_mask() under PyTorch's name.
-  static Variable generate_square_subsequent_mask(int64_t length) { return causal_mask(length); }
+  static Variable generate_square_subsequent_mask(int64_t length);
 
   TransformerEncoder encoder;
   TransformerDecoder decoder;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/autograd/derivatives.h"
+#include "core/cuda.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/arrange.h"
@@ -39,9 +40,7 @@ namespace tapegrad {
 
 /// std() under a name that `using namespace tapegrad` does not make ambiguous with the namespace
 /// std.
-inline Variable stddev(const Variable& x, VarOptions options = {}, Where where = Where::current()) {
-  return std(x, options, where);
-}
+Variable stddev(const Variable& x, VarOptions options = {}, Where where = Where::current());
 template <std::convertible_to<const Variable&> V>
 Variable stddev(const V& x, const Dims& dims, VarOptions options = {},
                 Where where = Where::current()) {
@@ -73,185 +72,89 @@ requires(sizeof...(Parts) > 1 &&
 inline bool is_floating_point(const Variable& x) { return x.is_floating_point(); }
 /// Returns x without history. Equivalent to x.detach(); Keras calls it stop_gradient.
 inline Variable detach(const Variable& x) { return x.detach(); }
-inline Variable stop_gradient(const Variable& x) { return x.detach(); }
+Variable stop_gradient(const Variable& x);
 
 // Ops of one operand:
-inline Variable absolute(Variable x, Where where = Where::current()) {
-  return abs(std::move(x), where);
-}
-inline Variable negative(Variable x, Where where = Where::current()) {
-  return neg(std::move(x), where);
-}
-inline Variable log_sigmoid(Variable x, Where where = Where::current()) {
-  return logsigmoid(std::move(x), where);
-}
-inline Variable fix(Variable x, Where where = Where::current()) {
-  return trunc(std::move(x), where);
-}
-inline Variable sgn(Variable x, Where where = Where::current()) {
-  return sign(std::move(x), where);
-}
-inline Variable arcsin(Variable x, Where where = Where::current()) {
-  return asin(std::move(x), where);
-}
-inline Variable arccos(Variable x, Where where = Where::current()) {
-  return acos(std::move(x), where);
-}
-inline Variable arctan(Variable x, Where where = Where::current()) {
-  return atan(std::move(x), where);
-}
-inline Variable arcsinh(Variable x, Where where = Where::current()) {
-  return asinh(std::move(x), where);
-}
-inline Variable arccosh(Variable x, Where where = Where::current()) {
-  return acosh(std::move(x), where);
-}
-inline Variable arctanh(Variable x, Where where = Where::current()) {
-  return atanh(std::move(x), where);
-}
-inline Variable inverse(const Variable& x, Where where = Where::current()) {
-  return linalg::inv(x, where);
-}
-inline Variable det(const Variable& x, Where where = Where::current()) {
-  return linalg::det(x, where);
-}
-inline Variable matrix_exp(const Variable& x, Where where = Where::current()) {
-  return linalg::matrix_exp(x, where);
-}
+Variable absolute(Variable x, Where where = Where::current());
+Variable negative(Variable x, Where where = Where::current());
+Variable log_sigmoid(Variable x, Where where = Where::current());
+Variable fix(Variable x, Where where = Where::current());
+Variable sgn(Variable x, Where where = Where::current());
+Variable arcsin(Variable x, Where where = Where::current());
+Variable arccos(Variable x, Where where = Where::current());
+Variable arctan(Variable x, Where where = Where::current());
+Variable arcsinh(Variable x, Where where = Where::current());
+Variable arccosh(Variable x, Where where = Where::current());
+Variable arctanh(Variable x, Where where = Where::current());
+Variable inverse(const Variable& x, Where where = Where::current());
+Variable det(const Variable& x, Where where = Where::current());
+Variable matrix_exp(const Variable& x, Where where = Where::current());
 inline Variable positive(const Variable& x) { return x; }
-inline Variable ravel(const Variable& x, Where where = Where::current()) {
-  return flatten(x, 0, -1, where);
-}
-inline Variable fliplr(const Variable& x, Where where = Where::current()) {
-  return flip(x, 1, where);
-}
-inline Variable flipud(const Variable& x, Where where = Where::current()) {
-  return flip(x, 0, where);
-}
+Variable ravel(const Variable& x, Where where = Where::current());
+Variable fliplr(const Variable& x, Where where = Where::current());
+Variable flipud(const Variable& x, Where where = Where::current());
 
 // Ops of two operands:
-inline Variable subtract(Operand a, Operand b) { return sub(std::move(a), std::move(b)); }
-inline Variable multiply(Operand a, Operand b) { return mul(std::move(a), std::move(b)); }
-inline Variable divide(Operand a, Operand b) { return div(std::move(a), std::move(b)); }
-inline Variable true_divide(Operand a, Operand b) { return div(std::move(a), std::move(b)); }
-inline Variable power(Operand a, Operand b) { return pow(std::move(a), std::move(b)); }
-inline Variable arctan2(Operand a, Operand b) { return atan2(std::move(a), std::move(b)); }
-inline Variable mod(Operand a, Operand b) { return remainder(std::move(a), std::move(b)); }
-inline Variable greater(const Operand& a, const Operand& b) { return gt(a, b); }
-inline Variable greater_equal(const Operand& a, const Operand& b) { return ge(a, b); }
-inline Variable less(const Operand& a, const Operand& b) { return lt(a, b); }
-inline Variable less_equal(const Operand& a, const Operand& b) { return le(a, b); }
-inline Variable not_equal(const Operand& a, const Operand& b) { return ne(a, b); }
-inline Variable rsub(Operand a, Operand b) { return sub(std::move(b), std::move(a)); }
-inline Variable vdot(const Variable& a, const Variable& b, Where where = Where::current()) {
-  return dot(a, b, where);
-}
-inline Variable ger(const Variable& a, const Variable& b, Where where = Where::current()) {
-  return outer(a, b, where);
-}
-inline Variable clip(Variable x, const Operand& min, const Operand& max) {
-  return clamp(std::move(x), min, max);
-}
-inline Variable clip(Variable x, ClampOptions options, Where where = Where::current()) {
-  return clamp(std::move(x), options, where);
-}
+Variable subtract(Operand a, Operand b);
+Variable multiply(Operand a, Operand b);
+Variable divide(Operand a, Operand b);
+Variable true_divide(Operand a, Operand b);
+Variable power(Operand a, Operand b);
+Variable arctan2(Operand a, Operand b);
+Variable mod(Operand a, Operand b);
+Variable greater(const Operand& a, const Operand& b);
+Variable greater_equal(const Operand& a, const Operand& b);
+Variable less(const Operand& a, const Operand& b);
+Variable less_equal(const Operand& a, const Operand& b);
+Variable not_equal(const Operand& a, const Operand& b);
+Variable rsub(Operand a, Operand b);
+Variable vdot(const Variable& a, const Variable& b, Where where = Where::current());
+Variable ger(const Variable& a, const Variable& b, Where where = Where::current());
+Variable clip(Variable x, const Operand& min, const Operand& max);
+Variable clip(Variable x, ClampOptions options, Where where = Where::current());
 
 // Ops on shapes:
-inline Variable expand_dims(const Variable& x, int dim, Where where = Where::current()) {
-  return unsqueeze(x, dim, where);
-}
-inline Variable broadcast_to(const Variable& x, const Shape& shape,
-                             Where where = Where::current()) {
-  return expand(x, shape, where);
-}
-inline Variable expand_as(const Variable& x, const Variable& other,
-                          Where where = Where::current()) {
-  return expand(x, other.shape(), where);
-}
-inline Variable view_as(const Variable& x, const Variable& other, Where where = Where::current()) {
-  return view(x, other.shape(), where);
-}
-inline Variable reshape_as(const Variable& x, const Variable& other,
-                           Where where = Where::current()) {
-  return reshape(x, other.shape(), where);
-}
-inline Variable swapaxes(const Variable& x, int dim0, int dim1, Where where = Where::current()) {
-  return transpose(x, dim0, dim1, where);
-}
-inline Variable swapdims(const Variable& x, int dim0, int dim1, Where where = Where::current()) {
-  return transpose(x, dim0, dim1, where);
-}
-inline Variable moveaxis(const Variable& x, const Dims& source, const Dims& destination,
-                         Where where = Where::current()) {
-  return movedim(x, source, destination, where);
-}
-inline Variable concat(VariableList inputs, int dim = 0, Where where = Where::current()) {
-  return cat(inputs, dim, where);
-}
-inline Variable concatenate(VariableList inputs, int dim = 0, Where where = Where::current()) {
-  return cat(inputs, dim, where);
-}
-inline Variable row_stack(VariableList inputs, Where where = Where::current()) {
-  return vstack(inputs, where);
-}
-inline std::vector<Variable> vsplit(const Variable& x, const Sections& sections,
-                                    Where where = Where::current()) {
-  return tensor_split(x, sections, 0, where);
-}
-inline std::vector<Variable> hsplit(const Variable& x, const Sections& sections,
-                                    Where where = Where::current()) {
-  return tensor_split(x, sections, x.rank() == 1 ? 0 : 1, where);
-}
-inline std::vector<Variable> dsplit(const Variable& x, const Sections& sections,
-                                    Where where = Where::current()) {
-  return tensor_split(x, sections, 2, where);
-}
+Variable expand_dims(const Variable& x, int dim, Where where = Where::current());
+Variable broadcast_to(const Variable& x, const Shape& shape, Where where = Where::current());
+Variable expand_as(const Variable& x, const Variable& other, Where where = Where::current());
+Variable view_as(const Variable& x, const Variable& other, Where where = Where::current());
+Variable reshape_as(const Variable& x, const Variable& other, Where where = Where::current());
+Variable swapaxes(const Variable& x, int dim0, int dim1, Where where = Where::current());
+Variable swapdims(const Variable& x, int dim0, int dim1, Where where = Where::current());
+Variable moveaxis(const Variable& x, const Dims& source, const Dims& destination,
+                  Where where = Where::current());
+Variable concat(VariableList inputs, int dim = 0, Where where = Where::current());
+Variable concatenate(VariableList inputs, int dim = 0, Where where = Where::current());
+Variable row_stack(VariableList inputs, Where where = Where::current());
+std::vector<Variable> vsplit(const Variable& x, const Sections& sections,
+                             Where where = Where::current());
+std::vector<Variable> hsplit(const Variable& x, const Sections& sections,
+                             Where where = Where::current());
+std::vector<Variable> dsplit(const Variable& x, const Sections& sections,
+                             Where where = Where::current());
 /// Transposes a matrix.
-inline Variable transpose(const Variable& x, Where where = Where::current()) { return t(x, where); }
+Variable transpose(const Variable& x, Where where = Where::current());
 /// Returns the indices of nonzero elements, one row for each. Equivalent to nonzero().
-inline Variable argwhere(const Variable& x, Where where = Where::current()) {
-  return nonzero(x, where);
-}
-inline Variable diagflat(const Variable& x, int64_t offset = 0, Where where = Where::current()) {
-  return diag(flatten(x, 0, -1, where), offset, where);
-}
+Variable argwhere(const Variable& x, Where where = Where::current());
+Variable diagflat(const Variable& x, int64_t offset = 0, Where where = Where::current());
 /// Returns the index of the interval between ascending boundaries for each element.
-inline Variable bucketize(const Variable& x, const Variable& boundaries, bool right = false,
-                          Where where = Where::current()) {
-  return searchsorted(boundaries, x, right, where);
-}
+Variable bucketize(const Variable& x, const Variable& boundaries, bool right = false,
+                   Where where = Where::current());
 template <std::convertible_to<const Variable&> V>
 Variable bucketize(const V& x, const Variable& boundaries, SearchSortedOptions options,
                    Where where = Where::current()) {
   return searchsorted(boundaries, x, options, where);
 }
-inline Variable trapz(const Variable& y, double dx = 1.0, int dim = -1,
-                      Where where = Where::current()) {
-  return trapezoid(y, dx, dim, where);
-}
-inline Variable trapz(const Variable& y, const Variable& x, int dim = -1,
-                      Where where = Where::current()) {
-  return trapezoid(y, x, dim, where);
-}
+Variable trapz(const Variable& y, double dx = 1.0, int dim = -1, Where where = Where::current());
+Variable trapz(const Variable& y, const Variable& x, int dim = -1, Where where = Where::current());
 /// Sorts along dimension 0.
-inline Variable msort(const Variable& x, Where where = Where::current()) {
-  return sort(x, 0, false, where).values;
-}
+Variable msort(const Variable& x, Where where = Where::current());
 
 // Linear algebra:
-inline Variable matrix_power(const Variable& x, int64_t n, Where where = Where::current()) {
-  return linalg::matrix_power(x, n, where);
-}
-inline Variable pinverse(const Variable& x, Where where = Where::current()) {
-  return linalg::pinv(x, {}, where);
-}
-inline Variable logdet(const Variable& x, Where where = Where::current()) {
-  const linalg::Slogdet y = linalg::slogdet(x, where);
-  return log(y.sign, where) + y.logabsdet;
-}
-inline Variable chain_matmul(VariableList factors, Where where = Where::current()) {
-  return linalg::multi_dot(factors, where);
-}
+Variable matrix_power(const Variable& x, int64_t n, Where where = Where::current());
+Variable pinverse(const Variable& x, Where where = Where::current());
+Variable logdet(const Variable& x, Where where = Where::current());
+Variable chain_matmul(VariableList factors, Where where = Where::current());
 /// Overload for norm(x, "fro") and norm(x, "nuc").
 template <std::convertible_to<std::string_view> Ord>
 Variable norm(const Variable& x, const Ord& ord, Where where = Where::current()) {
@@ -260,14 +163,11 @@ Variable norm(const Variable& x, const Ord& ord, Where where = Where::current())
 }
 
 // Random numbers:
-inline void set_seed(uint64_t seed) { manual_seed(seed); }
-inline void set_random_seed(uint64_t seed) { manual_seed(seed); }
+void set_seed(uint64_t seed);
+void set_random_seed(uint64_t seed);
 
 // Devices:
 inline constexpr Device kCPU = cpu, kCUDA = gpu;
-namespace cuda {
-inline bool is_available() { return tapegrad::is_available(gpu); }
-}  // namespace cuda
 
 // Gradients:
 /// Returns the gradient of f at x, for a function with one output element; Flux's gradient(f, x).
@@ -329,16 +229,11 @@ inline Variable triplet_margin_loss(const Variable& anchor, const Variable& posi
   return triplet_margin_loss(anchor, positive, negative,
                              TripletMarginOptions{double(margin), p, eps, swap, reduction}, where);
 }
-inline Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
-                                             const Variable& value, const Variable& attn_mask,
-                                             double dropout_p, bool is_causal = false,
-                                             std::optional<double> scale = {},
-                                             bool enable_gqa = false,
-                                             Where where = Where::current()) {
-  return scaled_dot_product_attention(
-      query, key, value, AttentionOptions{attn_mask, dropout_p, is_causal, scale, enable_gqa},
-      default_generator(), where);
-}
+Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
+                                      const Variable& value, const Variable& attn_mask,
+                                      double dropout_p, bool is_causal = false,
+                                      std::optional<double> scale = {}, bool enable_gqa = false,
+                                      Where where = Where::current());
 template <std::derived_from<Variable> V>
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                       const Variable& value, const V& attn_mask,
@@ -352,38 +247,24 @@ struct NormalizeOptions {
   int dim = 1;
   double eps = 1e-12;
 };
-inline Variable normalize(const Variable& x, NormalizeOptions options,
-                          Where where = Where::current()) {
-  return normalize(x, options.p, options.dim, options.eps, where);
-}
+Variable normalize(const Variable& x, NormalizeOptions options, Where where = Where::current());
 namespace linalg {
-inline Variable norm(const Variable& x, Where where = Where::current()) {
-  return tapegrad::norm(x, 2.0, where);
-}
+Variable norm(const Variable& x, Where where = Where::current());
 /// Returns the norm of matrices for two dimensions, and of vectors for one dimension.
-inline Variable norm(const Variable& x, double ord, const Dims& dims, bool keepdim = false,
-                     Where where = Where::current()) {
-  return dims.size() == 2 ? matrix_norm(x, ord, dims, keepdim, where)
-                          : vector_norm(x, ord, dims, keepdim, where);
-}
+Variable norm(const Variable& x, double ord, const Dims& dims, bool keepdim = false,
+              Where where = Where::current());
 template <typename Ord>
 requires std::constructible_from<std::string_view, const Ord&> Variable
 norm(const Variable& x, const Ord& ord, Where where = Where::current()) {
   return matrix_norm(x, ord, {-2, -1}, false, where);
 }
-inline Variable norm(const Variable& x, double ord, Where where = Where::current()) {
-  return x.rank() == 2 ? matrix_norm(x, ord, {-2, -1}, false, where)
-                       : vector_norm(x, ord, {}, false, where);
-}
+Variable norm(const Variable& x, double ord, Where where = Where::current());
 using tapegrad::cross, tapegrad::diagonal, tapegrad::matmul;
 }  // namespace linalg
 
-inline int64_t numel(const Variable& x) { return x.numel(); }
+int64_t numel(const Variable& x);
 inline Variable operator+(const Variable& x) { return x; }
-inline Variable scalar_tensor(Number value, TensorOptions options = {}) {
-  options.dtype = options.dtype.value_or(default_dtype());
-  return scalar(value, options);
-}
+Variable scalar_tensor(Number value, TensorOptions options = {});
 template <typename V = void>
 Variable sparse_coo_tensor(const Variable&, const Variable&, const Shape& = {}) {
   static_assert(detail::kNever<V>,
@@ -393,13 +274,9 @@ Variable sparse_coo_tensor(const Variable&, const Variable&, const Shape& = {}) 
 }
 
 // Names of SciPy and torch.special:
-inline Variable expit(const Variable& x, Where where = Where::current()) {
-  return sigmoid(x, where);
-}
-inline Variable gammaln(const Variable& x, Where where = Where::current()) {
-  return lgamma(x, where);
-}
-inline Variable psi(const Variable& x, Where where = Where::current()) { return digamma(x, where); }
+Variable expit(const Variable& x, Where where = Where::current());
+Variable gammaln(const Variable& x, Where where = Where::current());
+Variable psi(const Variable& x, Where where = Where::current());
 
 namespace special {
 using tapegrad::digamma, tapegrad::entr, tapegrad::erf, tapegrad::erfc, tapegrad::erfinv,
@@ -407,65 +284,35 @@ using tapegrad::digamma, tapegrad::entr, tapegrad::erf, tapegrad::erfc, tapegrad
     tapegrad::log_softmax, tapegrad::logit, tapegrad::logsumexp, tapegrad::ndtr, tapegrad::ndtri,
     tapegrad::i0, tapegrad::i0e, tapegrad::i1, tapegrad::i1e, tapegrad::log_ndtr, tapegrad::psi,
     tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlog1py, tapegrad::xlogy;
-inline Variable multigammaln(const Variable& x, int64_t p, Where where = Where::current()) {
-  return mvlgamma(x, p, where);
-}
+Variable multigammaln(const Variable& x, int64_t p, Where where = Where::current());
 }  // namespace special
 
 // Names of NumPy, Keras and TensorFlow:
-inline Variable reduce_sum(const Variable& x, Where where = Where::current()) {
-  return sum(x, where);
-}
-inline Variable reduce_sum(const Variable& x, const Dims& axis, bool keepdims = false,
-                           Where where = Where::current()) {
-  return sum(x, axis, keepdims, where);
-}
-inline Variable reduce_mean(const Variable& x, Where where = Where::current()) {
-  return mean(x, where);
-}
-inline Variable reduce_mean(const Variable& x, const Dims& axis, bool keepdims = false,
-                            Where where = Where::current()) {
-  return mean(x, axis, keepdims, where);
-}
-inline Variable reduce_max(const Variable& x, Where where = Where::current()) {
-  return amax(x, where);
-}
-inline Variable reduce_max(const Variable& x, const Dims& axis, bool keepdims = false,
-                           Where where = Where::current()) {
-  return amax(x, axis, keepdims, where);
-}
-inline Variable reduce_min(const Variable& x, Where where = Where::current()) {
-  return amin(x, where);
-}
-inline Variable reduce_min(const Variable& x, const Dims& axis, bool keepdims = false,
-                           Where where = Where::current()) {
-  return amin(x, axis, keepdims, where);
-}
-inline Variable average(const Variable& x, Where where = Where::current()) {
-  return mean(x, where);
-}
-inline Variable percentile(const Variable& x, double q, Where where = Where::current()) {
-  return quantile(x, q / 100, {}, where);
-}
-inline Variable digitize(const Variable& x, const Variable& bins, Where where = Where::current()) {
-  return bucketize(x, bins, /*right=*/true, where);
-}
+Variable reduce_sum(const Variable& x, Where where = Where::current());
+Variable reduce_sum(const Variable& x, const Dims& axis, bool keepdims = false,
+                    Where where = Where::current());
+Variable reduce_mean(const Variable& x, Where where = Where::current());
+Variable reduce_mean(const Variable& x, const Dims& axis, bool keepdims = false,
+                     Where where = Where::current());
+Variable reduce_max(const Variable& x, Where where = Where::current());
+Variable reduce_max(const Variable& x, const Dims& axis, bool keepdims = false,
+                    Where where = Where::current());
+Variable reduce_min(const Variable& x, Where where = Where::current());
+Variable reduce_min(const Variable& x, const Dims& axis, bool keepdims = false,
+                    Where where = Where::current());
+Variable average(const Variable& x, Where where = Where::current());
+Variable percentile(const Variable& x, double q, Where where = Where::current());
+Variable digitize(const Variable& x, const Variable& bins, Where where = Where::current());
 template <std::derived_from<Variable> V>
 auto svd(const V&, const auto&...) {
   static_assert(detail::kNever<V>,
                 "svd(x): type linalg::svd(x, false), whose third result is the transpose of V");
 }
-inline Variable to_categorical(const Variable& classes, int64_t num_classes,
-                               Where where = Where::current()) {
-  return one_hot(classes, num_classes, where).to(default_dtype());
-}
-inline Variable normal(double mean, double std, const Shape& shape,
-                       Where where = Where::current()) {
-  Variable x = empty(shape);
-  return normal_(x, mean, std, default_generator(), where);
-}
-inline Variable random_normal(const Shape& shape) { return randn(shape); }
-inline Variable random_uniform(const Shape& shape) { return rand(shape); }
+Variable to_categorical(const Variable& classes, int64_t num_classes,
+                        Where where = Where::current());
+Variable normal(double mean, double std, const Shape& shape, Where where = Where::current());
+Variable random_normal(const Shape& shape);
+Variable random_uniform(const Shape& shape);
 
 // autograd::grad, autograd::functional::jacobian ...
 namespace autograd {

@@ -132,4 +132,8 @@ void catalog_attention(Catalog& catalog) {
       });
 }
 
+Variable embedding_bag(const Variable& indices, const Variable& weight, EmbeddingBagOptions options,
+                       Where where) {
+  return embedding_bag(indices, weight, {}, options, where);
+}
 }  // namespace tapegrad

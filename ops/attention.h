@@ -54,9 +54,7 @@ struct EmbeddingBagOptions {
 Variable embedding_bag(const Variable& indices, const Variable& weight,
                        const Variable& offsets = {}, EmbeddingBagOptions options = {},
                        Where where = Where::current());
-inline Variable embedding_bag(const Variable& indices, const Variable& weight,
-                              EmbeddingBagOptions options, Where where = Where::current()) {
-  return embedding_bag(indices, weight, {}, options, where);
-}
+Variable embedding_bag(const Variable& indices, const Variable& weight, EmbeddingBagOptions options,
+                       Where where = Where::current());
 
 }  // namespace tapegrad

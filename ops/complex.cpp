@@ -315,4 +315,10 @@ ComplexPairs ComplexPairs::contiguous(Where where) const { return Variable::cont
 ComplexPairs ComplexPairs::clone(Where where) const { return Variable::clone(where); }
 ComplexPairs ComplexPairs::detach() const { return Variable::detach(); }
 
+ComplexPairs::ComplexPairs(Variable pairs) : Variable(std::move(pairs)) {}
+ComplexPairs ComplexPairs::operator[](detail::IndexHere i) const {
+  return select(0, i.index, i.where);
+}
+ComplexPairs ComplexPairs::minus(double x) const { return plus(-x); }
+
 }  // namespace tapegrad

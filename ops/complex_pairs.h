@@ -42,7 +42,7 @@ ComplexPairs stack_complex(std::initializer_list<ComplexPairs> parts, int dim, W
 struct ComplexPairs : Variable {
   using Variable::operator=;
   ComplexPairs() = default;
-  ComplexPairs(Variable pairs) : Variable(std::move(pairs)) {}
+  ComplexPairs(Variable pairs);
   ComplexPairs(const ComplexPairs&) = default;
   ComplexPairs(ComplexPairs&&) = default;
   ComplexPairs& operator=(const ComplexPairs&) & = default;
@@ -64,7 +64,7 @@ struct ComplexPairs : Variable {
 
   // Views, which share memory, and copies:
   using Variable::operator[];
-  ComplexPairs operator[](detail::IndexHere i) const { return select(0, i.index, i.where); }
+  ComplexPairs operator[](detail::IndexHere i) const;
   ComplexPairs operator[](const Slice& slice) const;
   ComplexPairs index(std::vector<Subscript> subscripts, Where where = Where::current()) const;
   ComplexPairs select(int dim, int64_t index, Where where = Where::current()) const;
@@ -199,7 +199,7 @@ struct ComplexPairs : Variable {
   ComplexPairs times(const ComplexPairs& other) const;
   ComplexPairs over(const ComplexPairs& other) const;
   ComplexPairs plus(double x) const;
-  ComplexPairs minus(double x) const { return plus(-x); }
+  ComplexPairs minus(double x) const;
   ComplexPairs times(double x) const;
   ComplexPairs over(double x) const;
   ComplexPairs under(double x) const;

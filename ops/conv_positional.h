@@ -111,63 +111,34 @@ Variable conv3d(const Variable& x, const Variable& weight, NamedPaddingOptions<S
                 options.groups, where);
 }
 
-inline Variable conv_transpose1d(const Variable& x, const Variable& weight, const Variable& bias,
-                                 int64_t stride, int64_t padding = 0, int64_t output_padding = 0,
-                                 int64_t groups = 1, int64_t dilation = 1,
-                                 Where where = Where::current()) {
-  return conv_transpose1d(x, weight, bias, {{}, stride, padding, output_padding, groups, dilation},
-                          where);
-}
-inline Variable conv_transpose2d(const Variable& x, const Variable& weight, const Variable& bias,
-                                 Size2d stride, Size2d padding = 0, Size2d output_padding = 0,
-                                 int64_t groups = 1, Size2d dilation = 1,
-                                 Where where = Where::current()) {
-  return conv_transpose2d(x, weight, bias, {{}, stride, padding, output_padding, groups, dilation},
-                          where);
-}
-inline Variable conv_transpose3d(const Variable& x, const Variable& weight, const Variable& bias,
-                                 Size3d stride, Size3d padding = 0, Size3d output_padding = 0,
-                                 int64_t groups = 1, Size3d dilation = 1,
-                                 Where where = Where::current()) {
-  return conv_transpose3d(x, weight, bias, {{}, stride, padding, output_padding, groups, dilation},
-                          where);
-}
+Variable conv_transpose1d(const Variable& x, const Variable& weight, const Variable& bias,
+                          int64_t stride, int64_t padding = 0, int64_t output_padding = 0,
+                          int64_t groups = 1, int64_t dilation = 1, Where where = Where::current());
+Variable conv_transpose2d(const Variable& x, const Variable& weight, const Variable& bias,
+                          Size2d stride, Size2d padding = 0, Size2d output_padding = 0,
+                          int64_t groups = 1, Size2d dilation = 1, Where where = Where::current());
+Variable conv_transpose3d(const Variable& x, const Variable& weight, const Variable& bias,
+                          Size3d stride, Size3d padding = 0, Size3d output_padding = 0,
+                          int64_t groups = 1, Size3d dilation = 1, Where where = Where::current());
 
-inline Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 1,
-                       Size2d padding = 0, Size2d stride = 1, Where where = Where::current()) {
-  return unfold(x, {{}, kernel_size, dilation, padding, stride}, where);
-}
+Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0,
+                Size2d stride = 1, Where where = Where::current());
 /// Overload with the kernel size by position: unfold(x, 3, {.stride = 2}).
-inline Variable unfold(const Variable& x, Size2d kernel_size, UnfoldOptions options,
-                       Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return unfold(x, options, where);
-}
-inline Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_size,
-                     UnfoldOptions options, Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return fold(columns, output_size, options, where);
-}
-inline Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_size,
-                     Size2d dilation = 1, Size2d padding = 0, Size2d stride = 1,
-                     Where where = Where::current()) {
-  return fold(columns, output_size, {{}, kernel_size, dilation, padding, stride}, where);
-}
+Variable unfold(const Variable& x, Size2d kernel_size, UnfoldOptions options,
+                Where where = Where::current());
+Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_size,
+              UnfoldOptions options, Where where = Where::current());
+Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_size, Size2d dilation = 1,
+              Size2d padding = 0, Size2d stride = 1, Where where = Where::current());
 
 namespace nn::functional {
 using namespace ::tapegrad;
 /// Extracts image patches as columns, with the arguments of nn::Unfold.
-inline Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 1,
-                       Size2d padding = 0, Size2d stride = 1, Where where = Where::current()) {
-  return tapegrad::unfold(x, UnfoldOptions{{}, kernel_size, dilation, padding, stride}, where);
-}
-inline Variable unfold(const Variable& x, Size2d kernel_size, UnfoldOptions options,
-                       Where where = Where::current()) {
-  return tapegrad::unfold(x, kernel_size, options, where);
-}
-inline Variable unfold(const Variable& x, UnfoldOptions options, Where where = Where::current()) {
-  return tapegrad::unfold(x, options, where);
-}
+Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0,
+                Size2d stride = 1, Where where = Where::current());
+Variable unfold(const Variable& x, Size2d kernel_size, UnfoldOptions options,
+                Where where = Where::current());
+Variable unfold(const Variable& x, UnfoldOptions options, Where where = Where::current());
 }  // namespace nn::functional
 
 }  // namespace tapegrad

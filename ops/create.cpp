@@ -266,4 +266,12 @@ void catalog_create(Catalog& catalog) {
       constant);
 }
 
+Variable tensor(NestedValues values, TensorOptions options) { return values.make(options); }
+Variable arange(Number start, Number end, TensorOptions options) {
+  return arange(start, end, 1, options);
+}
+Variable logspace(double start, double end, int64_t steps, TensorOptions options) {
+  return logspace(start, end, steps, 10.0, options);
+}
+Variable eye(int64_t n, TensorOptions options) { return eye(n, n, options); }
 }  // namespace tapegrad

@@ -107,9 +107,7 @@ class NestedValues {
 };
 /// Creates a tensor from nested values: tensor(3.0) has rank 0, tensor({{1, 2}, {3, 4}}) has shape
 /// [2, 2]. Throws ShapeError if lists of one level differ in length.
-inline Variable tensor(NestedValues values, TensorOptions options = {}) {
-  return values.make(options);
-}
+Variable tensor(NestedValues values, TensorOptions options = {});
 template <OneOption O>
 Variable tensor(NestedValues values, O option) {
   return values.make(detail::only(option));
@@ -259,9 +257,7 @@ Variable arange(Number end, TensorOptions options = {});
 Variable arange(Number start, Number end, Number step = 1, TensorOptions options = {});
 /// Returns `steps` evenly spaced numbers from start to end, both included.
 Variable linspace(double start, double end, int64_t steps, TensorOptions options = {});
-inline Variable arange(Number start, Number end, TensorOptions options) {
-  return arange(start, end, 1, options);
-}
+Variable arange(Number start, Number end, TensorOptions options);
 template <OneOption O>
 Variable arange(Number end, O option) {
   return arange(end, detail::only(option));
@@ -281,13 +277,11 @@ Variable arange(Number start, Number end, Number step, O option) {
 /// Returns `steps` numbers base^start ... base^end, whose logarithms are evenly spaced.
 Variable logspace(double start, double end, int64_t steps, double base = 10.0,
                   TensorOptions options = {});
-inline Variable logspace(double start, double end, int64_t steps, TensorOptions options) {
-  return logspace(start, end, steps, 10.0, options);
-}
+Variable logspace(double start, double end, int64_t steps, TensorOptions options);
 /// Returns the identity matrix with the given number of rows, or a rectangular matrix with ones on
 /// its diagonal.
 Variable eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options);
-inline Variable eye(int64_t n, TensorOptions options = {}) { return eye(n, n, options); }
+Variable eye(int64_t n, TensorOptions options = {});
 template <std::integral N>
 Variable eye(int64_t rows, N columns) {
   return eye(rows, std::optional<int64_t>(columns), {});

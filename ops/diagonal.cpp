@@ -158,4 +158,7 @@ void catalog_diagonal(Catalog& catalog) {
   catalog.add("trace(input)", "the sum of x[i, i]", [](A a) { return trace(a[0]); });
 }
 
+Variable diagonal(const Variable& x, DiagonalOptions options, Where where) {
+  return diagonal(x, options.offset, options.dim1, options.dim2, where);
+}
 }  // namespace tapegrad

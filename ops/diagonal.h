@@ -22,10 +22,7 @@ struct DiagonalOptions {
   int64_t offset = 0;
   int dim1 = 0, dim2 = 1;
 };
-inline Variable diagonal(const Variable& x, DiagonalOptions options,
-                         Where where = Where::current()) {
-  return diagonal(x, options.offset, options.dim1, options.dim2, where);
-}
+Variable diagonal(const Variable& x, DiagonalOptions options, Where where = Where::current());
 /// Creates matrices of zeros with x's last dimension on the diagonal. The matrices occupy
 /// dimensions dim1 and dim2 of the result.
 Variable diag_embed(const Variable& x, int64_t offset = 0, int dim1 = -2, int dim2 = -1,

@@ -307,4 +307,18 @@ void catalog_extremes(Catalog& catalog) {
 }
 
 }  // namespace detail
+Variable ValuesIndices::operator[](int part) const { return detail::part_at(*this, part); }
+ValuesIndices::operator std::tuple<Variable&, Variable&>() { return {values, indices}; }
+ValuesIndices max(const Variable& x, int dim, Keepdim keep, Where where) {
+  return max(x, dim, keep.keepdim, where);
+}
+ValuesIndices min(const Variable& x, int dim, Keepdim keep, Where where) {
+  return min(x, dim, keep.keepdim, where);
+}
+Variable argmax(const Variable& x, int dim, Keepdim keep, Where where) {
+  return argmax(x, dim, keep.keepdim, where);
+}
+Variable argmin(const Variable& x, int dim, Keepdim keep, Where where) {
+  return argmin(x, dim, keep.keepdim, where);
+}
 }  // namespace tapegrad

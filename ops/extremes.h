@@ -86,9 +86,9 @@ struct ValuesIndices {
 
   /// Returns part i, as from Python's tuple: max(x, 1)[0] has the values, max(x, 1)[1] the indices.
   /// Throws IndexError for another number.
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
   /// Converts for `std::tie(values, indices) = max(x, 1);`.
-  operator std::tuple<Variable&, Variable&>() { return {values, indices}; }
+  operator std::tuple<Variable&, Variable&>();
 };
 std::ostream& operator<<(std::ostream& out, const ValuesIndices& both);
 /// Prints the parts of the result of another function, one after the other.
@@ -99,13 +99,9 @@ std::ostream& operator<<(std::ostream& out, const R& result) {
   return out;
 }
 ValuesIndices max(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
-inline ValuesIndices max(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
-  return max(x, dim, keep.keepdim, where);
-}
+ValuesIndices max(const Variable& x, int dim, Keepdim keep, Where where = Where::current());
 ValuesIndices min(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
-inline ValuesIndices min(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
-  return min(x, dim, keep.keepdim, where);
-}
+ValuesIndices min(const Variable& x, int dim, Keepdim keep, Where where = Where::current());
 /// Return the extremes along options.dim. Throw ArgumentError if .dim is not set.
 ValuesIndices max(const Variable& x, AlongOptions options, Where where = Where::current());
 ValuesIndices min(const Variable& x, AlongOptions options, Where where = Where::current());
@@ -126,9 +122,7 @@ auto min(const Variable&, T) {
 /// Returns the index (int64) of the first extreme, along dim or in the flattened tensor.
 Variable argmax(const Variable& x, std::optional<int> dim = {}, bool keepdim = false,
                 Where where = Where::current());
-inline Variable argmax(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
-  return argmax(x, dim, keep.keepdim, where);
-}
+Variable argmax(const Variable& x, int dim, Keepdim keep, Where where = Where::current());
 /// Overload with options; without .dim, returns the index in the flattened tensor. A template, so
 /// that argmax(x, {}) is not ambiguous.
 template <typename = void>
@@ -137,9 +131,7 @@ Variable argmax(const Variable& x, AlongOptions options, Where where = Where::cu
 }
 Variable argmin(const Variable& x, std::optional<int> dim = {}, bool keepdim = false,
                 Where where = Where::current());
-inline Variable argmin(const Variable& x, int dim, Keepdim keep, Where where = Where::current()) {
-  return argmin(x, dim, keep.keepdim, where);
-}
+Variable argmin(const Variable& x, int dim, Keepdim keep, Where where = Where::current());
 /// Overload with options; without .dim, returns the index in the flattened tensor.
 template <typename = void>
 Variable argmin(const Variable& x, AlongOptions options, Where where = Where::current()) {

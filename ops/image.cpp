@@ -173,4 +173,8 @@ void catalog_image(Catalog& catalog) {
               [](const Arguments& a) { return channel_shuffle(a[0], a.integer("groups")); });
 }
 
+Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadOptions options,
+             Where where) {
+  return pad(x, amounts, options.mode, options.value, where);
+}
 }  // namespace tapegrad

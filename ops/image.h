@@ -40,9 +40,7 @@ struct PadOptions {
   double value = 0.0;
 };
 /// Overload with options: pad(x, {1, 1}, {.mode = "reflect"}).
-inline Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadOptions options,
-                    Where where = Where::current()) {
-  return pad(x, amounts, options.mode, options.value, where);
-}
+Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadOptions options,
+             Where where = Where::current());
 
 }  // namespace tapegrad

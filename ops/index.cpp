@@ -461,4 +461,8 @@ void catalog_index(Catalog& catalog) {
               [](A a) { return one_hot(a[0], a.integer("num_classes")); }, {.max_order = 0});
 }
 
+Variable embedding(const Variable& indices, const Variable& weight, EmbeddingFuncOptions options,
+                   Where where) {
+  return embedding(indices, weight, options.padding_idx, options.sparse, where);
+}
 }  // namespace tapegrad

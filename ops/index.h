@@ -26,10 +26,8 @@ struct EmbeddingFuncOptions {
   std::optional<int64_t> padding_idx = {};
   bool sparse = false;
 };
-inline Variable embedding(const Variable& indices, const Variable& weight,
-                          EmbeddingFuncOptions options, Where where = Where::current()) {
-  return embedding(indices, weight, options.padding_idx, options.sparse, where);
-}
+Variable embedding(const Variable& indices, const Variable& weight, EmbeddingFuncOptions options,
+                   Where where = Where::current());
 
 /// Selects entries along dim: y has the size of the vector index in dimension dim.
 Variable index_select(const Variable& x, int dim, const Variable& index,

@@ -360,3 +360,7 @@ void catalog_linalg(Catalog& catalog) {
 }
 
 }  // namespace tapegrad
+
+namespace tapegrad::linalg {
+Variable Slogdet::operator[](int part) const { return detail::part_at(*this, part); }
+}  // namespace tapegrad::linalg

@@ -44,7 +44,7 @@ Variable det(const Variable& x, Where where = Where::current());
 struct Slogdet {
   static constexpr int kParts = 2;
   Variable sign, logabsdet;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 /// Returns sign and logarithm of the magnitude of the determinant, which cannot overflow. A
 /// singular matrix gives 0 and -inf, for which the gradient throws LinAlgError.

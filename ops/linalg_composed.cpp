@@ -331,3 +331,13 @@ void catalog_linalg_composed(Catalog& catalog) {
 }
 
 }  // namespace tapegrad
+
+namespace tapegrad::linalg {
+Variable multi_dot(std::initializer_list<Variable> factors, Where where) {
+  return multi_dot(std::span<const Variable>(factors.begin(), factors.size()), where);
+}
+}  // namespace tapegrad::linalg
+
+namespace tapegrad {
+Variable PcaLowrank::operator[](int part) const { return detail::part_at(*this, part); }
+}  // namespace tapegrad

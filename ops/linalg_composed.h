@@ -20,9 +20,7 @@ Variable matrix_exp(const Variable& x, Where where = Where::current());
 /// Returns the product of two or more matrices in the order with the fewest multiplications. The
 /// first operand may be a vector (a row), and so may the last (a column).
 Variable multi_dot(std::span<const Variable> factors, Where where = Where::current());
-inline Variable multi_dot(std::initializer_list<Variable> factors, Where where = Where::current()) {
-  return multi_dot(std::span<const Variable>(factors.begin(), factors.size()), where);
-}
+Variable multi_dot(std::initializer_list<Variable> factors, Where where = Where::current());
 
 /// Returns the vector norm (sum |x|^ord)^(1/ord) over dims, or over all elements. ord = inf gives
 /// the largest magnitude, -inf the smallest, 0 the number of nonzero elements. The gradient at zero
@@ -63,7 +61,7 @@ Variable cholesky_inverse(const Variable& factor, bool upper = false,
 struct PcaLowrank {
   static constexpr int kParts = 3;
   Variable u, s, v;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 /// Returns the first q principal components of the rows of x [n, d]: x, minus its mean if `center`,
 /// is about U diag(S) V^T, with V [d, q]. Computed by linalg::svd, without random numbers. q

@@ -399,3 +399,12 @@ void catalog_linalg_factor(Catalog& catalog) {
 }
 
 }  // namespace tapegrad
+
+namespace tapegrad::linalg {
+Variable Qr::operator[](int part) const { return detail::part_at(*this, part); }
+Variable Svd::operator[](int part) const { return detail::part_at(*this, part); }
+Svd svd(const Variable& x, SvdOptions options, Where where) {
+  return svd(x, options.full_matrices, where);
+}
+Variable Eigh::operator[](int part) const { return detail::part_at(*this, part); }
+}  // namespace tapegrad::linalg

@@ -20,7 +20,7 @@ enum class QrMode {
 struct Qr {
   static constexpr int kParts = 2;
   Variable q, r;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 /// Computes A = Q R with orthonormal columns of Q and upper triangular R, whose diagonal may be
 /// negative. The gradient requires the first k columns to be linearly independent.
@@ -29,7 +29,7 @@ Qr qr(const Variable& x, QrMode mode = QrMode::kReduced, Where where = Where::cu
 struct Svd {
   static constexpr int kParts = 3;
   Variable u, s, vh;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 /// Computes A = U diag(S) V^T with nonnegative S in descending order. For [..., m, n] and k =
 /// min(m, n), U is [..., m, k] and V^T is [..., k, n]. With full_matrices they are square, and
@@ -41,16 +41,14 @@ struct SvdOptions {
   ByName by_name = {};
   bool full_matrices = true;
 };
-inline Svd svd(const Variable& x, SvdOptions options, Where where = Where::current()) {
-  return svd(x, options.full_matrices, where);
-}
+Svd svd(const Variable& x, SvdOptions options, Where where = Where::current());
 /// Returns the singular values.
 Variable svdvals(const Variable& x, Where where = Where::current());
 
 struct Eigh {
   static constexpr int kParts = 2;
   Variable eigenvalues, eigenvectors;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 /// Computes eigenvalues in ascending order, and eigenvectors as columns, of a symmetric matrix.
 /// Reads only the lower (or upper) triangle; the gradient is symmetric.

@@ -143,3 +143,8 @@ void catalog_linalg_lu(Catalog& catalog) {
 }
 
 }  // namespace tapegrad
+
+namespace tapegrad::linalg {
+Variable Lu::operator[](int part) const { return detail::part_at(*this, part); }
+Variable LuFactor::operator[](int part) const { return detail::part_at(*this, part); }
+}  // namespace tapegrad::linalg

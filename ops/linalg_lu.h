@@ -10,7 +10,7 @@ namespace linalg {
 struct Lu {
   static constexpr int kParts = 3;
   Variable p, l, u;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 /// Computes A = P L U for square A with partial pivoting: P is a permutation, L lower triangular
 /// with ones on its diagonal, U upper triangular. The gradient requires a nonsingular A.
@@ -19,7 +19,7 @@ struct LuFactor {
   static constexpr int kParts = 2;
   Variable lu;      // L below the diagonal, U on and above it
   Variable pivots;  // int32 [..., n]: row i was exchanged with row pivots[i], counted from 1
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 /// Returns the same factors as lu() in one matrix, for lu_solve().
 LuFactor lu_factor(const Variable& x, Where where = Where::current());

@@ -523,4 +523,44 @@ void catalog_loss(Catalog& catalog) {
       [](const Arguments& a) { return kl_div(a[0], a[1], a.flag("log_target"), reduction_of(a)); });
 }
 
+Variable mse_loss(const Variable& x, const Variable& target, LossOptions options, Where where) {
+  return mse_loss(x, target, options.reduction, where);
+}
+Variable l1_loss(const Variable& x, const Variable& target, LossOptions options, Where where) {
+  return l1_loss(x, target, options.reduction, where);
+}
+Variable smooth_l1_loss(const Variable& x, const Variable& target, SmoothL1Options options,
+                        Where where) {
+  return smooth_l1_loss(x, target, options.beta, options.reduction, where);
+}
+Variable huber_loss(const Variable& x, const Variable& target, HuberOptions options, Where where) {
+  return huber_loss(x, target, options.delta, options.reduction, where);
+}
+Variable smooth_l1_loss(const Variable& x, const Variable& target, Reduction reduction, double beta,
+                        Where where) {
+  return smooth_l1_loss(x, target, beta, reduction, where);
+}
+Variable huber_loss(const Variable& x, const Variable& target, Reduction reduction, double delta,
+                    Where where) {
+  return huber_loss(x, target, delta, reduction, where);
+}
+Variable cross_entropy(const Variable& x, const Variable& target, Reduction reduction,
+                       Where where) {
+  return cross_entropy(x, target, {.reduction = reduction}, where);
+}
+Variable nll_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
+  return nll_loss(x, target, {.reduction = reduction}, where);
+}
+Variable binary_cross_entropy(const Variable& x, const Variable& target, Reduction reduction,
+                              Where where) {
+  return binary_cross_entropy(x, target, {}, reduction, where);
+}
+Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
+                                          Reduction reduction, Where where) {
+  return binary_cross_entropy_with_logits(x, target, {.reduction = reduction}, where);
+}
+Variable kl_div(const Variable& x, const Variable& target, const KlDivOptions& options,
+                Where where) {
+  return kl_div(x, target, std::string_view(options.reduction), options.log_target, where);
+}
 }  // namespace tapegrad

@@ -15,14 +15,10 @@ Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction
                   Where where = Where::current());  // (x - t)^2
 Variable l1_loss(const Variable& x, const Variable& target, Reduction reduction = Reduction::kMean,
                  Where where = Where::current());  // |x - t|
-inline Variable mse_loss(const Variable& x, const Variable& target, LossOptions options,
-                         Where where = Where::current()) {
-  return mse_loss(x, target, options.reduction, where);
-}
-inline Variable l1_loss(const Variable& x, const Variable& target, LossOptions options,
-                        Where where = Where::current()) {
-  return l1_loss(x, target, options.reduction, where);
-}
+Variable mse_loss(const Variable& x, const Variable& target, LossOptions options,
+                  Where where = Where::current());
+Variable l1_loss(const Variable& x, const Variable& target, LossOptions options,
+                 Where where = Where::current());
 /// Returns d^2 / (2 beta) where d = |x - target| < beta, else d - beta / 2.
 Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta = 1.0,
                         Reduction reduction = Reduction::kMean, Where where = Where::current());
@@ -38,14 +34,10 @@ struct HuberOptions {
   Reduction reduction = Reduction::kMean;
   double delta = 1.0;
 };
-inline Variable smooth_l1_loss(const Variable& x, const Variable& target, SmoothL1Options options,
-                               Where where = Where::current()) {
-  return smooth_l1_loss(x, target, options.beta, options.reduction, where);
-}
-inline Variable huber_loss(const Variable& x, const Variable& target, HuberOptions options,
-                           Where where = Where::current()) {
-  return huber_loss(x, target, options.delta, options.reduction, where);
-}
+Variable smooth_l1_loss(const Variable& x, const Variable& target, SmoothL1Options options,
+                        Where where = Where::current());
+Variable huber_loss(const Variable& x, const Variable& target, HuberOptions options,
+                    Where where = Where::current());
 
 struct CrossEntropyOptions {
   Variable weight = {};         // weight of each class, [C]
@@ -106,22 +98,14 @@ Variable kl_div(const Variable& x, const Variable& target, bool log_target = fal
                 Reduction reduction = Reduction::kMean, Where where = Where::current());
 
 // Overloads with PyTorch's order of arguments, with the name of a reduction.
-inline Variable smooth_l1_loss(const Variable& x, const Variable& target, Reduction reduction,
-                               double beta = 1.0, Where where = Where::current()) {
-  return smooth_l1_loss(x, target, beta, reduction, where);
-}
-inline Variable huber_loss(const Variable& x, const Variable& target, Reduction reduction,
-                           double delta = 1.0, Where where = Where::current()) {
-  return huber_loss(x, target, delta, reduction, where);
-}
-inline Variable cross_entropy(const Variable& x, const Variable& target, Reduction reduction,
-                              Where where = Where::current()) {
-  return cross_entropy(x, target, {.reduction = reduction}, where);
-}
-inline Variable nll_loss(const Variable& x, const Variable& target, Reduction reduction,
-                         Where where = Where::current()) {
-  return nll_loss(x, target, {.reduction = reduction}, where);
-}
+Variable smooth_l1_loss(const Variable& x, const Variable& target, Reduction reduction,
+                        double beta = 1.0, Where where = Where::current());
+Variable huber_loss(const Variable& x, const Variable& target, Reduction reduction,
+                    double delta = 1.0, Where where = Where::current());
+Variable cross_entropy(const Variable& x, const Variable& target, Reduction reduction,
+                       Where where = Where::current());
+Variable nll_loss(const Variable& x, const Variable& target, Reduction reduction,
+                  Where where = Where::current());
 // Overloads with the weights of the classes as an argument. Templates, so that {} means no options.
 template <std::derived_from<Variable> W>
 Variable cross_entropy(const Variable& x, const Variable& target, const W& weight,
@@ -140,15 +124,10 @@ Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions opti
   options.reduction = reduction;
   return nll_loss(x, target, options, where);
 }
-inline Variable binary_cross_entropy(const Variable& x, const Variable& target, Reduction reduction,
-                                     Where where = Where::current()) {
-  return binary_cross_entropy(x, target, {}, reduction, where);
-}
-inline Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
-                                                 Reduction reduction,
-                                                 Where where = Where::current()) {
-  return binary_cross_entropy_with_logits(x, target, {.reduction = reduction}, where);
-}
+Variable binary_cross_entropy(const Variable& x, const Variable& target, Reduction reduction,
+                              Where where = Where::current());
+Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
+                                          Reduction reduction, Where where = Where::current());
 Variable kl_div(const Variable& x, const Variable& target, std::string_view reduction,
                 bool log_target = false, Where where = Where::current());
 /// Options of kl_div(). The reduction may also be "batchmean", the sum divided by the batch size.
@@ -158,10 +137,8 @@ struct KlDivOptions {
   std::string reduction = "mean";
   bool log_target = false;
 };
-inline Variable kl_div(const Variable& x, const Variable& target, const KlDivOptions& options,
-                       Where where = Where::current()) {
-  return kl_div(x, target, std::string_view(options.reduction), options.log_target, where);
-}
+Variable kl_div(const Variable& x, const Variable& target, const KlDivOptions& options,
+                Where where = Where::current());
 template <size_t N>
 Variable kl_div(const Variable& x, const Variable& target, const char (&reduction)[N],
                 bool log_target = false, Where where = Where::current()) {

@@ -24,9 +24,7 @@ struct LeakyReLUOptions {
   double negative_slope = 0.01;
   bool inplace = false;
 };
-inline Variable leaky_relu(Variable x, LeakyReLUOptions options, Where where = Where::current()) {
-  return leaky_relu(std::move(x), options.negative_slope, where);
-}
+Variable leaky_relu(Variable x, LeakyReLUOptions options, Where where = Where::current());
 
 /// Options of elu() and celu().
 struct ELUOptions {
@@ -34,21 +32,15 @@ struct ELUOptions {
   double alpha = 1.0;
   bool inplace = false;
 };
-inline Variable elu(Variable x, ELUOptions options, Where where = Where::current()) {
-  return elu(std::move(x), options.alpha, where);
-}
-inline Variable celu(const Variable& x, ELUOptions options, Where where = Where::current()) {
-  return celu(x, options.alpha, where);
-}
+Variable elu(Variable x, ELUOptions options, Where where = Where::current());
+Variable celu(const Variable& x, ELUOptions options, Where where = Where::current());
 
 struct SoftplusOptions {
   ByName by_name = {};
   double beta = 1.0;
   double threshold = 20.0;
 };
-inline Variable softplus(Variable x, SoftplusOptions options, Where where = Where::current()) {
-  return softplus(std::move(x), options.beta, options.threshold, where);
-}
+Variable softplus(Variable x, SoftplusOptions options, Where where = Where::current());
 
 struct HardtanhOptions {
   ByName by_name = {};
@@ -56,9 +48,7 @@ struct HardtanhOptions {
   double max_val = 1.0;
   bool inplace = false;
 };
-inline Variable hardtanh(Variable x, HardtanhOptions options, Where where = Where::current()) {
-  return hardtanh(std::move(x), options.min_val, options.max_val, where);
-}
+Variable hardtanh(Variable x, HardtanhOptions options, Where where = Where::current());
 
 struct ThresholdOptions {
   ByName by_name = {};
@@ -66,24 +56,15 @@ struct ThresholdOptions {
   double value;
   bool inplace = false;
 };
-inline Variable threshold(const Variable& x, ThresholdOptions options,
-                          Where where = Where::current()) {
-  return threshold(x, options.threshold, options.value, where);
-}
+Variable threshold(const Variable& x, ThresholdOptions options, Where where = Where::current());
 
 /// Options of softshrink() and hardshrink().
 struct ShrinkOptions {
   ByName by_name = {};
   double lambd = 0.5;
 };
-inline Variable softshrink(const Variable& x, ShrinkOptions options,
-                           Where where = Where::current()) {
-  return softshrink(x, options.lambd, where);
-}
-inline Variable hardshrink(const Variable& x, ShrinkOptions options,
-                           Where where = Where::current()) {
-  return hardshrink(x, options.lambd, where);
-}
+Variable softshrink(const Variable& x, ShrinkOptions options, Where where = Where::current());
+Variable hardshrink(const Variable& x, ShrinkOptions options, Where where = Where::current());
 
 struct RReLUOptions {
   ByName by_name = {};
@@ -92,42 +73,30 @@ struct RReLUOptions {
   bool training = false;
   bool inplace = false;
 };
-inline Variable rrelu(const Variable& x, RReLUOptions options, Where where = Where::current()) {
-  return rrelu(x, options.lower, options.upper, options.training, default_generator(), where);
-}
+Variable rrelu(const Variable& x, RReLUOptions options, Where where = Where::current());
 
 /// Options of glu() and softmin().
 struct DimOptions {
   ByName by_name = {};
   int dim = -1;
 };
-inline Variable glu(const Variable& x, DimOptions options, Where where = Where::current()) {
-  return glu(x, options.dim, where);
-}
-inline Variable softmin(const Variable& x, DimOptions options, Where where = Where::current()) {
-  return softmin(x, options.dim, where);
-}
+Variable glu(const Variable& x, DimOptions options, Where where = Where::current());
+Variable softmin(const Variable& x, DimOptions options, Where where = Where::current());
 
 /// Options of cat() and stack().
 struct DimOption {
   ByName by_name = {};
   int dim;
 };
-inline Variable cat(VariableList inputs, DimOption option, Where where = Where::current()) {
-  return cat(inputs, option.dim, where);
-}
-inline Variable stack(VariableList inputs, DimOption option, Where where = Where::current()) {
-  return stack(inputs, option.dim, where);
-}
+Variable cat(VariableList inputs, DimOption option, Where where = Where::current());
+Variable stack(VariableList inputs, DimOption option, Where where = Where::current());
 
 struct StepsOption {
   ByName by_name = {};
   int64_t steps;
   decltype(TensorOptions::dtype) dtype = {};
 };
-inline Variable linspace(double start, double end, StepsOption option) {
-  return linspace(start, end, option.steps, TensorOptions{.dtype = option.dtype});
-}
+Variable linspace(double start, double end, StepsOption option);
 
 struct PairwiseDistanceOptions {
   ByName by_name = {};
@@ -135,46 +104,33 @@ struct PairwiseDistanceOptions {
   double eps = 1e-6;
   bool keepdim = false;
 };
-inline Variable pairwise_distance(const Variable& a, const Variable& b,
-                                  PairwiseDistanceOptions options, Where where = Where::current()) {
-  return pairwise_distance(a, b, options.p, options.eps, options.keepdim, where);
-}
+Variable pairwise_distance(const Variable& a, const Variable& b, PairwiseDistanceOptions options,
+                           Where where = Where::current());
 
 struct CosineSimilarityOptions {
   ByName by_name = {};
   int dim = 1;
   double eps = 1e-8;
 };
-inline Variable cosine_similarity(const Variable& a, const Variable& b,
-                                  CosineSimilarityOptions options, Where where = Where::current()) {
-  return cosine_similarity(a, b, options.dim, options.eps, where);
-}
+Variable cosine_similarity(const Variable& a, const Variable& b, CosineSimilarityOptions options,
+                           Where where = Where::current());
 
 /// Options of distance(), cdist() and pdist().
 struct DistanceOptions {
   ByName by_name = {};
   double p = 2.0;
 };
-inline Variable distance(const Variable& a, const Variable& b, DistanceOptions options,
-                         Where where = Where::current()) {
-  return distance(a, b, options.p, where);
-}
-inline Variable cdist(const Variable& a, const Variable& b, DistanceOptions options,
-                      Where where = Where::current()) {
-  return cdist(a, b, options.p, where);
-}
-inline Variable pdist(const Variable& x, DistanceOptions options, Where where = Where::current()) {
-  return pdist(x, options.p, where);
-}
+Variable distance(const Variable& a, const Variable& b, DistanceOptions options,
+                  Where where = Where::current());
+Variable cdist(const Variable& a, const Variable& b, DistanceOptions options,
+               Where where = Where::current());
+Variable pdist(const Variable& x, DistanceOptions options, Where where = Where::current());
 
 struct OneHotOptions {
   ByName by_name = {};
   int64_t num_classes = -1;
 };
-inline Variable one_hot(const Variable& ids, OneHotOptions options,
-                        Where where = Where::current()) {
-  return one_hot(ids, options.num_classes, where);
-}
+Variable one_hot(const Variable& ids, OneHotOptions options, Where where = Where::current());
 
 /// Options of layer_norm() and group_norm(). The overloads are templates, so that {} is an empty
 /// weight.

@@ -135,4 +135,14 @@ Variable fractional_max_pool3d(const Variable& x, FractionalMaxPoolOptions<Size3
   return fractional_max_pool3d_with_indices(x, options, where).values;
 }
 
+Variable fractional_max_pool2d(const Variable& x, Size2d kernel_size,
+                               FractionalMaxPoolOptions<Size2d> options, Where where) {
+  options.kernel_size = kernel_size;
+  return fractional_max_pool2d(x, options, where);
+}
+Variable fractional_max_pool3d(const Variable& x, Size3d kernel_size,
+                               FractionalMaxPoolOptions<Size3d> options, Where where) {
+  options.kernel_size = kernel_size;
+  return fractional_max_pool3d(x, options, where);
+}
 }  // namespace tapegrad

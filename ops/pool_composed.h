@@ -35,17 +35,11 @@ ValuesIndices fractional_max_pool3d_with_indices(const Variable& x,
                                                  FractionalMaxPoolOptions<Size3d> options,
                                                  Where where = Where::current());
 // Overloads with the size of a window by position.
-inline Variable fractional_max_pool2d(const Variable& x, Size2d kernel_size,
-                                      FractionalMaxPoolOptions<Size2d> options,
-                                      Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return fractional_max_pool2d(x, options, where);
-}
-inline Variable fractional_max_pool3d(const Variable& x, Size3d kernel_size,
-                                      FractionalMaxPoolOptions<Size3d> options,
-                                      Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return fractional_max_pool3d(x, options, where);
-}
+Variable fractional_max_pool2d(const Variable& x, Size2d kernel_size,
+                               FractionalMaxPoolOptions<Size2d> options,
+                               Where where = Where::current());
+Variable fractional_max_pool3d(const Variable& x, Size3d kernel_size,
+                               FractionalMaxPoolOptions<Size3d> options,
+                               Where where = Where::current());
 
 }  // namespace tapegrad

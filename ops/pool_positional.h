@@ -7,139 +7,74 @@
 
 namespace tapegrad {
 
-inline Variable max_pool1d(const Variable& x, int64_t kernel_size,
-                           OptionalSize<int64_t> stride = {}, int64_t padding = 0,
-                           int64_t dilation = 1, bool ceil_mode = false,
-                           Where where = Where::current()) {
-  return max_pool1d(x, {{}, kernel_size, stride, padding, dilation, ceil_mode}, where);
-}
-inline ValuesIndices max_pool1d_with_indices(const Variable& x, int64_t kernel_size,
-                                             OptionalSize<int64_t> stride = {}, int64_t padding = 0,
-                                             int64_t dilation = 1, bool ceil_mode = false,
-                                             Where where = Where::current()) {
-  return max_pool1d_with_indices(x, {{}, kernel_size, stride, padding, dilation, ceil_mode}, where);
-}
-inline Variable avg_pool1d(const Variable& x, int64_t kernel_size,
-                           OptionalSize<int64_t> stride = {}, int64_t padding = 0,
-                           bool ceil_mode = false, bool count_include_pad = true,
-                           Where where = Where::current()) {
-  return avg_pool1d(x, {{}, kernel_size, stride, padding, ceil_mode, count_include_pad}, where);
-}
-inline Variable lp_pool1d(const Variable& x, double norm_type, int64_t kernel_size,
-                          OptionalSize<int64_t> stride = {}, bool ceil_mode = false,
-                          Where where = Where::current()) {
-  return lp_pool1d(x, {{}, norm_type, kernel_size, stride, ceil_mode}, where);
-}
-inline Variable max_unpool1d(const Variable& x, const Variable& indices, int64_t kernel_size,
-                             OptionalSize<int64_t> stride = {}, int64_t padding = 0,
-                             OptionalSize<int64_t> output_size = {},
-                             Where where = Where::current()) {
-  return max_unpool1d(x, indices, {{}, kernel_size, stride, padding, output_size}, where);
-}
+Variable max_pool1d(const Variable& x, int64_t kernel_size, OptionalSize<int64_t> stride = {},
+                    int64_t padding = 0, int64_t dilation = 1, bool ceil_mode = false,
+                    Where where = Where::current());
+ValuesIndices max_pool1d_with_indices(const Variable& x, int64_t kernel_size,
+                                      OptionalSize<int64_t> stride = {}, int64_t padding = 0,
+                                      int64_t dilation = 1, bool ceil_mode = false,
+                                      Where where = Where::current());
+Variable avg_pool1d(const Variable& x, int64_t kernel_size, OptionalSize<int64_t> stride = {},
+                    int64_t padding = 0, bool ceil_mode = false, bool count_include_pad = true,
+                    Where where = Where::current());
+Variable lp_pool1d(const Variable& x, double norm_type, int64_t kernel_size,
+                   OptionalSize<int64_t> stride = {}, bool ceil_mode = false,
+                   Where where = Where::current());
+Variable max_unpool1d(const Variable& x, const Variable& indices, int64_t kernel_size,
+                      OptionalSize<int64_t> stride = {}, int64_t padding = 0,
+                      OptionalSize<int64_t> output_size = {}, Where where = Where::current());
 
-inline Variable max_pool2d(const Variable& x, Size2d kernel_size, OptionalSize<Size2d> stride = {},
-                           Size2d padding = 0, Size2d dilation = 1, bool ceil_mode = false,
-                           Where where = Where::current()) {
-  return max_pool2d(x, {{}, kernel_size, stride, padding, dilation, ceil_mode}, where);
-}
-inline ValuesIndices max_pool2d_with_indices(const Variable& x, Size2d kernel_size,
-                                             OptionalSize<Size2d> stride = {}, Size2d padding = 0,
-                                             Size2d dilation = 1, bool ceil_mode = false,
-                                             Where where = Where::current()) {
-  return max_pool2d_with_indices(x, {{}, kernel_size, stride, padding, dilation, ceil_mode}, where);
-}
-inline Variable avg_pool2d(const Variable& x, Size2d kernel_size, OptionalSize<Size2d> stride = {},
-                           Size2d padding = 0, bool ceil_mode = false,
-                           bool count_include_pad = true, Where where = Where::current()) {
-  return avg_pool2d(x, {{}, kernel_size, stride, padding, ceil_mode, count_include_pad}, where);
-}
-inline Variable lp_pool2d(const Variable& x, double norm_type, Size2d kernel_size,
-                          OptionalSize<Size2d> stride = {}, bool ceil_mode = false,
-                          Where where = Where::current()) {
-  return lp_pool2d(x, {{}, norm_type, kernel_size, stride, ceil_mode}, where);
-}
-inline Variable max_unpool2d(const Variable& x, const Variable& indices, Size2d kernel_size,
-                             OptionalSize<Size2d> stride = {}, Size2d padding = 0,
-                             OptionalSize<Size2d> output_size = {},
-                             Where where = Where::current()) {
-  return max_unpool2d(x, indices, {{}, kernel_size, stride, padding, output_size}, where);
-}
+Variable max_pool2d(const Variable& x, Size2d kernel_size, OptionalSize<Size2d> stride = {},
+                    Size2d padding = 0, Size2d dilation = 1, bool ceil_mode = false,
+                    Where where = Where::current());
+ValuesIndices max_pool2d_with_indices(const Variable& x, Size2d kernel_size,
+                                      OptionalSize<Size2d> stride = {}, Size2d padding = 0,
+                                      Size2d dilation = 1, bool ceil_mode = false,
+                                      Where where = Where::current());
+Variable avg_pool2d(const Variable& x, Size2d kernel_size, OptionalSize<Size2d> stride = {},
+                    Size2d padding = 0, bool ceil_mode = false, bool count_include_pad = true,
+                    Where where = Where::current());
+Variable lp_pool2d(const Variable& x, double norm_type, Size2d kernel_size,
+                   OptionalSize<Size2d> stride = {}, bool ceil_mode = false,
+                   Where where = Where::current());
+Variable max_unpool2d(const Variable& x, const Variable& indices, Size2d kernel_size,
+                      OptionalSize<Size2d> stride = {}, Size2d padding = 0,
+                      OptionalSize<Size2d> output_size = {}, Where where = Where::current());
 
-inline Variable max_pool3d(const Variable& x, Size3d kernel_size, OptionalSize<Size3d> stride = {},
-                           Size3d padding = 0, Size3d dilation = 1, bool ceil_mode = false,
-                           Where where = Where::current()) {
-  return max_pool3d(x, {{}, kernel_size, stride, padding, dilation, ceil_mode}, where);
-}
-inline ValuesIndices max_pool3d_with_indices(const Variable& x, Size3d kernel_size,
-                                             OptionalSize<Size3d> stride = {}, Size3d padding = 0,
-                                             Size3d dilation = 1, bool ceil_mode = false,
-                                             Where where = Where::current()) {
-  return max_pool3d_with_indices(x, {{}, kernel_size, stride, padding, dilation, ceil_mode}, where);
-}
-inline Variable avg_pool3d(const Variable& x, Size3d kernel_size, OptionalSize<Size3d> stride = {},
-                           Size3d padding = 0, bool ceil_mode = false,
-                           bool count_include_pad = true, Where where = Where::current()) {
-  return avg_pool3d(x, {{}, kernel_size, stride, padding, ceil_mode, count_include_pad}, where);
-}
-inline Variable lp_pool3d(const Variable& x, double norm_type, Size3d kernel_size,
-                          OptionalSize<Size3d> stride = {}, bool ceil_mode = false,
-                          Where where = Where::current()) {
-  return lp_pool3d(x, {{}, norm_type, kernel_size, stride, ceil_mode}, where);
-}
-inline Variable max_unpool3d(const Variable& x, const Variable& indices, Size3d kernel_size,
-                             OptionalSize<Size3d> stride = {}, Size3d padding = 0,
-                             OptionalSize<Size3d> output_size = {},
-                             Where where = Where::current()) {
-  return max_unpool3d(x, indices, {{}, kernel_size, stride, padding, output_size}, where);
-}
+Variable max_pool3d(const Variable& x, Size3d kernel_size, OptionalSize<Size3d> stride = {},
+                    Size3d padding = 0, Size3d dilation = 1, bool ceil_mode = false,
+                    Where where = Where::current());
+ValuesIndices max_pool3d_with_indices(const Variable& x, Size3d kernel_size,
+                                      OptionalSize<Size3d> stride = {}, Size3d padding = 0,
+                                      Size3d dilation = 1, bool ceil_mode = false,
+                                      Where where = Where::current());
+Variable avg_pool3d(const Variable& x, Size3d kernel_size, OptionalSize<Size3d> stride = {},
+                    Size3d padding = 0, bool ceil_mode = false, bool count_include_pad = true,
+                    Where where = Where::current());
+Variable lp_pool3d(const Variable& x, double norm_type, Size3d kernel_size,
+                   OptionalSize<Size3d> stride = {}, bool ceil_mode = false,
+                   Where where = Where::current());
+Variable max_unpool3d(const Variable& x, const Variable& indices, Size3d kernel_size,
+                      OptionalSize<Size3d> stride = {}, Size3d padding = 0,
+                      OptionalSize<Size3d> output_size = {}, Where where = Where::current());
 
-inline Variable max_pool1d(const Variable& x, int64_t kernel_size, MaxPool1dOptions options,
-                           Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return max_pool1d(x, options, where);
-}
-inline ValuesIndices max_pool1d_with_indices(const Variable& x, int64_t kernel_size,
-                                             MaxPool1dOptions options,
-                                             Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return max_pool1d_with_indices(x, options, where);
-}
-inline Variable avg_pool1d(const Variable& x, int64_t kernel_size, AvgPool1dOptions options,
-                           Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return avg_pool1d(x, options, where);
-}
-inline Variable max_pool2d(const Variable& x, Size2d kernel_size, MaxPool2dOptions options,
-                           Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return max_pool2d(x, options, where);
-}
-inline ValuesIndices max_pool2d_with_indices(const Variable& x, Size2d kernel_size,
-                                             MaxPool2dOptions options,
-                                             Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return max_pool2d_with_indices(x, options, where);
-}
-inline Variable avg_pool2d(const Variable& x, Size2d kernel_size, AvgPool2dOptions options,
-                           Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return avg_pool2d(x, options, where);
-}
-inline Variable max_pool3d(const Variable& x, Size3d kernel_size, MaxPool3dOptions options,
-                           Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return max_pool3d(x, options, where);
-}
-inline ValuesIndices max_pool3d_with_indices(const Variable& x, Size3d kernel_size,
-                                             MaxPool3dOptions options,
-                                             Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return max_pool3d_with_indices(x, options, where);
-}
-inline Variable avg_pool3d(const Variable& x, Size3d kernel_size, AvgPool3dOptions options,
-                           Where where = Where::current()) {
-  options.kernel_size = kernel_size;
-  return avg_pool3d(x, options, where);
-}
+Variable max_pool1d(const Variable& x, int64_t kernel_size, MaxPool1dOptions options,
+                    Where where = Where::current());
+ValuesIndices max_pool1d_with_indices(const Variable& x, int64_t kernel_size,
+                                      MaxPool1dOptions options, Where where = Where::current());
+Variable avg_pool1d(const Variable& x, int64_t kernel_size, AvgPool1dOptions options,
+                    Where where = Where::current());
+Variable max_pool2d(const Variable& x, Size2d kernel_size, MaxPool2dOptions options,
+                    Where where = Where::current());
+ValuesIndices max_pool2d_with_indices(const Variable& x, Size2d kernel_size,
+                                      MaxPool2dOptions options, Where where = Where::current());
+Variable avg_pool2d(const Variable& x, Size2d kernel_size, AvgPool2dOptions options,
+                    Where where = Where::current());
+Variable max_pool3d(const Variable& x, Size3d kernel_size, MaxPool3dOptions options,
+                    Where where = Where::current());
+ValuesIndices max_pool3d_with_indices(const Variable& x, Size3d kernel_size,
+                                      MaxPool3dOptions options, Where where = Where::current());
+Variable avg_pool3d(const Variable& x, Size3d kernel_size, AvgPool3dOptions options,
+                    Where where = Where::current());
 
 }  // namespace tapegrad

@@ -274,4 +274,8 @@ void catalog_products(Catalog& catalog) {
               [](A a) { return inner(a[0], a[1]); });
 }
 
+Variable tensordot(const Variable& a, const Variable& b, const std::pair<Dims, Dims>& dims,
+                   Where where) {
+  return tensordot(a, b, dims.first, dims.second, where);
+}
 }  // namespace tapegrad

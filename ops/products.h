@@ -24,10 +24,8 @@ Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, con
                    Where where = Where::current());
 
 /// Overload with pairs of dimensions: tensordot(a, b, {{1, 0}, {0, 1}}).
-inline Variable tensordot(const Variable& a, const Variable& b, const std::pair<Dims, Dims>& dims,
-                          Where where = Where::current()) {
-  return tensordot(a, b, dims.first, dims.second, where);
-}
+Variable tensordot(const Variable& a, const Variable& b, const std::pair<Dims, Dims>& dims,
+                   Where where = Where::current());
 
 // Functions that return beta input + alpha times a product; input broadcasts to the product. With
 // beta = 0, input is not read, so NaN in it has no effect.

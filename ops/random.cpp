@@ -285,4 +285,21 @@ void catalog_random(Catalog& catalog) {
       {.random = true});
 }
 
+Variable rand(const Shape& shape, GeneratorOption option) {
+  return rand(shape, TensorOptions(), option.generator);
+}
+Variable randn(const Shape& shape, GeneratorOption option) {
+  return randn(shape, TensorOptions(), option.generator);
+}
+Variable rand(const Shape& shape, RandomGenerator& generator) { return rand(shape, {}, generator); }
+Variable randn(const Shape& shape, RandomGenerator& generator) {
+  return randn(shape, {}, generator);
+}
+Variable randint(int64_t high, const Shape& shape, TensorOptions options) {
+  return randint(0, high, shape, options);
+}
+Variable randint(int64_t low, int64_t high, const Shape& shape, RandomGenerator& generator) {
+  return randint(low, high, shape, {}, generator);
+}
+Variable randperm(int64_t n, RandomGenerator& generator) { return randperm(n, {}, generator); }
 }  // namespace tapegrad

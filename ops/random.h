@@ -22,12 +22,8 @@ struct GeneratorOption {
   ByName by_name = {};
   RandomGenerator& generator;
 };
-inline Variable rand(const Shape& shape, GeneratorOption option) {
-  return rand(shape, TensorOptions(), option.generator);
-}
-inline Variable randn(const Shape& shape, GeneratorOption option) {
-  return randn(shape, TensorOptions(), option.generator);
-}
+Variable rand(const Shape& shape, GeneratorOption option);
+Variable randn(const Shape& shape, GeneratorOption option);
 /// Equivalent to rand() and randn() with the shape, dtype and device of x.
 Variable rand_like(const Variable& x);
 Variable randn_like(const Variable& x);
@@ -46,12 +42,8 @@ template <OneOption O>
 Variable randn(const Shape& shape, O option) {
   return randn(shape, detail::only(option));
 }
-inline Variable rand(const Shape& shape, RandomGenerator& generator) {
-  return rand(shape, {}, generator);
-}
-inline Variable randn(const Shape& shape, RandomGenerator& generator) {
-  return randn(shape, {}, generator);
-}
+Variable rand(const Shape& shape, RandomGenerator& generator);
+Variable randn(const Shape& shape, RandomGenerator& generator);
 
 /// Returns uniform integers in [low, high), int64 unless a dtype is given. The probability of each
 /// is 1 / (high - low) to within 2^-64. Throws ArgumentError if the range is empty or if the dtype
@@ -59,9 +51,7 @@ inline Variable randn(const Shape& shape, RandomGenerator& generator) {
 Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options = {},
                  RandomGenerator& generator = default_generator());
 /// Returns uniform integers in [0, high).
-inline Variable randint(int64_t high, const Shape& shape, TensorOptions options = {}) {
-  return randint(0, high, shape, options);
-}
+Variable randint(int64_t high, const Shape& shape, TensorOptions options = {});
 template <OneOption O>
 Variable randint(int64_t low, int64_t high, const Shape& shape, O option) {
   return randint(low, high, shape, detail::only(option));
@@ -74,15 +64,11 @@ template <OneOption O>
 Variable randperm(int64_t n, O option) {
   return randperm(n, detail::only(option));
 }
-inline Variable randint(int64_t low, int64_t high, const Shape& shape, RandomGenerator& generator) {
-  return randint(low, high, shape, {}, generator);
-}
+Variable randint(int64_t low, int64_t high, const Shape& shape, RandomGenerator& generator);
 /// Returns a random permutation of 0 ... n - 1, int64 unless a dtype is given.
 Variable randperm(int64_t n, TensorOptions options = {},
                   RandomGenerator& generator = default_generator());
-inline Variable randperm(int64_t n, RandomGenerator& generator) {
-  return randperm(n, {}, generator);
-}
+Variable randperm(int64_t n, RandomGenerator& generator);
 /// Returns 1 with the elementwise probability p, else 0, in p's shape and dtype. No gradient.
 /// Throws ArgumentError for a probability outside [0, 1].
 Variable bernoulli(const Variable& p, RandomGenerator& generator = default_generator(),

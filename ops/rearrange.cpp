@@ -447,4 +447,12 @@ Variable& zero_(Variable& y, Where where) {
   return y;
 }
 
+std::array<Variable, 2> meshgrid(const Variable& a, const Variable& b, std::string_view indexing,
+                                 Where where) {
+  return detail::exactly<2>(meshgrid({a, b}, indexing, where), where);
+}
+std::array<Variable, 3> meshgrid(const Variable& a, const Variable& b, const Variable& c,
+                                 std::string_view indexing, Where where) {
+  return detail::exactly<3>(meshgrid({a, b, c}, indexing, where), where);
+}
 }  // namespace tapegrad

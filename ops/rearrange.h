@@ -49,16 +49,10 @@ std::vector<Variable> meshgrid(VariableList inputs, std::string_view indexing = 
                                Where where = Where::current());
 
 /// Overload for `auto [ys, xs] = meshgrid(y, x, "ij");`.
-inline std::array<Variable, 2> meshgrid(const Variable& a, const Variable& b,
-                                        std::string_view indexing = "ij",
-                                        Where where = Where::current()) {
-  return detail::exactly<2>(meshgrid({a, b}, indexing, where), where);
-}
-inline std::array<Variable, 3> meshgrid(const Variable& a, const Variable& b, const Variable& c,
-                                        std::string_view indexing = "ij",
-                                        Where where = Where::current()) {
-  return detail::exactly<3>(meshgrid({a, b, c}, indexing, where), where);
-}
+std::array<Variable, 2> meshgrid(const Variable& a, const Variable& b,
+                                 std::string_view indexing = "ij", Where where = Where::current());
+std::array<Variable, 3> meshgrid(const Variable& a, const Variable& b, const Variable& c,
+                                 std::string_view indexing = "ij", Where where = Where::current());
 
 /// Copies x, which broadcasts to y's shape, into y, with conversion to y's dtype.
 Variable& copy_(Variable& y, const Variable& x, Where where = Where::current());

@@ -434,4 +434,5 @@ void catalog_sample(Catalog& catalog) {
       }});
 }
 
+int64_t Taps::results() const { return int64_t(index.size()) / count; }
 }  // namespace tapegrad

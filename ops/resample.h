@@ -105,7 +105,7 @@ struct Taps {
   int64_t count = 1;             // taps of each result
   std::vector<int64_t> index{};  // [count, results]
   std::vector<double> weight{};
-  int64_t results() const { return int64_t(index.size()) / count; }
+  int64_t results() const;
 };
 
 namespace kernels {

@@ -228,4 +228,10 @@ void catalog_scan(Catalog& catalog) {
               [](A a) { return diff(a[0], a.integer("n"), a.int32("dim"), a[1], a[2]); });
 }
 
+Variable cumprod(const Variable& x, int dim, DTypeOption option, Where where) {
+  return cumprod(x.to(option.dtype, where), dim, where);
+}
+Variable diff(const Variable& x, const DiffOptions& options, Where where) {
+  return diff(x, options.n, options.dim, options.prepend, options.append, where);
+}
 }  // namespace tapegrad

@@ -8,10 +8,7 @@ namespace tapegrad {
 /// Computes the cumulative product. The gradient is exact for any number of zeros. Integers and
 /// bool give int64.
 Variable cumprod(const Variable& x, int dim, Where where = Where::current());
-inline Variable cumprod(const Variable& x, int dim, DTypeOption option,
-                        Where where = Where::current()) {
-  return cumprod(x.to(option.dtype, where), dim, where);
-}
+Variable cumprod(const Variable& x, int dim, DTypeOption option, Where where = Where::current());
 /// Compute the cumulative maximum or minimum and its index; of equal elements the last one is
 /// chosen. After a NaN all results are NaN.
 ValuesIndices cummax(const Variable& x, int dim, Where where = Where::current());
@@ -30,10 +27,7 @@ struct DiffOptions {
   int dim = -1;
   Variable prepend = {}, append = {};
 };
-inline Variable diff(const Variable& x, const DiffOptions& options,
-                     Where where = Where::current()) {
-  return diff(x, options.n, options.dim, options.prepend, options.append, where);
-}
+Variable diff(const Variable& x, const DiffOptions& options, Where where = Where::current());
 
 namespace kernels {
 

@@ -50,4 +50,25 @@ void set_num_threads(int64_t count) {
 }
 int64_t get_num_threads() { return backends::cpu::num_threads(); }
 
+DType promote_types(DType a, DType b) { return promote(a, b); }
+bool can_cast(DType from, DType to) {
+  if (to == boolean) return from == boolean;
+  return !is_float(from) || is_float(to);
+}
+DType get_default_dtype() { return default_dtype(); }
+void set_float32_matmul_precision(Choice<MatmulPrecision> precision) {
+  set_matmul_precision(precision);
+}
+}  // namespace tapegrad
+
+namespace tapegrad::cuda {
+void empty_cache() {
+  if (tapegrad::is_available(gpu)) tapegrad::empty_cache(gpu);
+}
+}  // namespace tapegrad::cuda
+
+namespace tapegrad {
+RandomState get_rng_state() { return default_generator().state(); }
+void set_rng_state(RandomState state) { default_generator().set_state(state); }
+uint64_t initial_seed() { return default_generator().state().seed; }
 }  // namespace tapegrad

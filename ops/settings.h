@@ -11,15 +11,12 @@
 namespace tapegrad {
 
 /// promote() under PyTorch's name. Returns the dtype of an op of both dtypes.
-inline DType promote_types(DType a, DType b) { return promote(a, b); }
+DType promote_types(DType a, DType b);
 DType result_type(const Operand& a, const Operand& b);
 /// Returns whether PyTorch permits an in-place cast between the dtypes. A cast from a float type to
 /// an integer type is not permitted, nor is a cast to bool from another type.
-inline bool can_cast(DType from, DType to) {
-  if (to == boolean) return from == boolean;
-  return !is_float(from) || is_float(to);
-}
-inline DType get_default_dtype() { return default_dtype(); }
+bool can_cast(DType from, DType to);
+DType get_default_dtype();
 /// Limits of a float type: `x.masked_fill(mask, finfo(x.dtype()).min)`.
 struct FloatInfo {
   int bits;
@@ -39,22 +36,18 @@ void set_num_threads(int64_t count);
 int64_t get_num_threads();
 
 /// set_matmul_precision() under PyTorch's name: "highest", "high" or "medium".
-inline void set_float32_matmul_precision(Choice<MatmulPrecision> precision) {
-  set_matmul_precision(precision);
-}
+void set_float32_matmul_precision(Choice<MatmulPrecision> precision);
 /// Has no effect: each op computes equal results in every run (docs/semantics.md).
 inline void use_deterministic_algorithms(bool /*mode*/, bool /*warn_only*/ = false) {}
 namespace cuda {
 /// Frees the cached memory of the GPU, if there is one.
-inline void empty_cache() {
-  if (tapegrad::is_available(gpu)) tapegrad::empty_cache(gpu);
-}
+void empty_cache();
 }  // namespace cuda
 
 /// Returns the state of the default generator.
-inline RandomState get_rng_state() { return default_generator().state(); }
-inline void set_rng_state(RandomState state) { default_generator().set_state(state); }
-inline uint64_t initial_seed() { return default_generator().state().seed; }
+RandomState get_rng_state();
+void set_rng_state(RandomState state);
+uint64_t initial_seed();
 
 /// is_recording() and Recording under PyTorch's names.
 inline bool is_grad_enabled() { return is_recording(); }

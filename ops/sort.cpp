@@ -401,4 +401,22 @@ void catalog_sort(Catalog& catalog) {
       [](A a) { return searchsorted(a[0], a[1], a.flag("right")); }, flat);
 }
 
+ValuesIndices sort(const Variable& x, SortOptions options, Where where) {
+  return sort(x, options.dim, options.descending, where);
+}
+ValuesIndices sort(const Variable& x, int dim, SortOptions options, Where where) {
+  return sort(x, dim, options.descending, where);
+}
+Variable argsort(const Variable& x, SortOptions options, Where where) {
+  return argsort(x, options.dim, options.descending, where);
+}
+ValuesIndices topk(const Variable& x, int64_t k, int dim, bool largest, bool /*sorted*/,
+                   Where where) {
+  return topk(x, k, dim, largest, where);
+}
+ValuesIndices topk(const Variable& x, int64_t k, TopkOptions options, Where where) {
+  return topk(x, k, options.dim, options.largest, where);
+}
+int64_t Unique::numel() const { return values.numel(); }
+const Shape& Unique::sizes() const { return values.shape(); }
 }  // namespace tapegrad

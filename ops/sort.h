@@ -19,13 +19,8 @@ struct SortOptions {
   bool descending = false;
   bool stable = true;  // no effect
 };
-inline ValuesIndices sort(const Variable& x, SortOptions options, Where where = Where::current()) {
-  return sort(x, options.dim, options.descending, where);
-}
-inline ValuesIndices sort(const Variable& x, int dim, SortOptions options,
-                          Where where = Where::current()) {
-  return sort(x, dim, options.descending, where);
-}
+ValuesIndices sort(const Variable& x, SortOptions options, Where where = Where::current());
+ValuesIndices sort(const Variable& x, int dim, SortOptions options, Where where = Where::current());
 /// Returns the indices (int64) that sort x.
 Variable argsort(const Variable& x, int dim = -1, bool descending = false,
                  Where where = Where::current());
@@ -40,18 +35,14 @@ Variable argsort(const Variable& x, B /*stable*/, int dim = -1, bool descending 
                  Where where = Where::current()) {
   return argsort(x, dim, descending, where);
 }
-inline Variable argsort(const Variable& x, SortOptions options, Where where = Where::current()) {
-  return argsort(x, options.dim, options.descending, where);
-}
+Variable argsort(const Variable& x, SortOptions options, Where where = Where::current());
 /// Returns the k largest elements along dim in descending order, or the k smallest in ascending
 /// order.
 ValuesIndices topk(const Variable& x, int64_t k, int dim = -1, bool largest = true,
                    Where where = Where::current());
 /// Overload with PyTorch's flag `sorted`, which has no effect: the result is sorted.
-inline ValuesIndices topk(const Variable& x, int64_t k, int dim, bool largest, bool /*sorted*/,
-                          Where where = Where::current()) {
-  return topk(x, k, dim, largest, where);
-}
+ValuesIndices topk(const Variable& x, int64_t k, int dim, bool largest, bool /*sorted*/,
+                   Where where = Where::current());
 /// Options of topk(x, 3, {.dim = 0, .largest = false}).
 struct TopkOptions {
   ByName by_name = {};
@@ -59,10 +50,8 @@ struct TopkOptions {
   bool largest = true;
   bool sorted = true;  // no effect
 };
-inline ValuesIndices topk(const Variable& x, int64_t k, TopkOptions options,
-                          Where where = Where::current()) {
-  return topk(x, k, options.dim, options.largest, where);
-}
+ValuesIndices topk(const Variable& x, int64_t k, TopkOptions options,
+                   Where where = Where::current());
 /// Returns the k-th smallest element along dim; k starts at 1.
 ValuesIndices kthvalue(const Variable& x, int64_t k, int dim = -1, bool keepdim = false,
                        Where where = Where::current());
@@ -133,9 +122,9 @@ struct Unique {
   /// Converts to the values: `Variable ids = unique(x);`.
   operator const Variable&() const { return values; }
   // Members of the values: unique(x).numel().
-  int64_t numel() const { return values.numel(); }
+  int64_t numel() const;
   int64_t size(int dim) const { return values.size(dim); }
-  const Shape& sizes() const { return values.shape(); }
+  const Shape& sizes() const;
   template <typename T>
   std::vector<T> to_vector() const {
     return values.to_vector<T>();

@@ -405,4 +405,14 @@ void catalog_statistics(Catalog& catalog) {
       [](A a) { return histc(a[0], a.integer("bins"), a.real("min"), a.real("max")); }, flat);
 }
 
+Variable trapezoid(const Variable& y, const TrapezoidOptions& options, Where where) {
+  if (options.x.defined()) return trapezoid(y, options.x, options.dim, where);
+  return trapezoid(y, options.dx, options.dim, where);
+}
+Variable MinMax::operator[](int part) const { return detail::part_at(*this, part); }
+Variable StdMean::operator[](int part) const { return detail::part_at(*this, part); }
+Variable VarMean::operator[](int part) const { return detail::part_at(*this, part); }
+Variable bincount(const Variable& x, BincountOptions options, Where where) {
+  return bincount(x, options.weights, options.minlength, where);
+}
 }  // namespace tapegrad

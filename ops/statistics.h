@@ -38,11 +38,8 @@ struct TrapezoidOptions {
   double dx = 1.0;
   int dim = -1;
 };
-inline Variable trapezoid(const Variable& y, const TrapezoidOptions& options,
-                          Where where = Where::current()) {
-  if (options.x.defined()) return trapezoid(y, options.x, options.dim, where);
-  return trapezoid(y, options.dx, options.dim, where);
-}
+Variable trapezoid(const Variable& y, const TrapezoidOptions& options,
+                   Where where = Where::current());
 Variable cumulative_trapezoid(const Variable& y, double dx = 1.0, int dim = -1,
                               Where where = Where::current());
 Variable cumulative_trapezoid(const Variable& y, const Variable& x, int dim = -1,
@@ -51,7 +48,7 @@ Variable cumulative_trapezoid(const Variable& y, const Variable& x, int dim = -1
 struct MinMax {
   static constexpr int kParts = 2;
   Variable min, max;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 /// Return the minimum and maximum along dim or over all elements.
 MinMax aminmax(const Variable& x, Where where = Where::current());
@@ -61,14 +58,14 @@ MinMax aminmax(const Variable& x, AlongOptions options, Where where = Where::cur
 struct StdMean {
   static constexpr int kParts = 2;
   Variable std, mean;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 StdMean std_mean(const Variable& x, const Dims& dims = {}, VarOptions options = {},
                  Where where = Where::current());
 struct VarMean {
   static constexpr int kParts = 2;
   Variable var, mean;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 VarMean var_mean(const Variable& x, const Dims& dims = {}, VarOptions options = {},
                  Where where = Where::current());
@@ -106,10 +103,7 @@ struct BincountOptions {
   Variable weights = {};
   int64_t minlength = 0;
 };
-inline Variable bincount(const Variable& x, BincountOptions options,
-                         Where where = Where::current()) {
-  return bincount(x, options.weights, options.minlength, where);
-}
+Variable bincount(const Variable& x, BincountOptions options, Where where = Where::current());
 /// Computes a histogram: the number of elements in each of `bins` equal parts of [min, max], in x's
 /// dtype. The last part includes max. Elements outside and NaN are ignored. min = max selects the
 /// range of x.

@@ -103,4 +103,8 @@ std::vector<Variable> gradient(const Variable& y, double spacing, const Dims& di
   return slopes;
 }
 
+Variable Histogram::operator[](int part) const { return detail::part_at(*this, part); }
+Histogram histogram(const Variable& x, int64_t bins, HistogramOptions options, Where where) {
+  return histogram(x, bins, options.range.first, options.range.second, where);
+}
 }  // namespace tapegrad

@@ -21,7 +21,7 @@ Unique unique_consecutive(const Variable& x, Where where = Where::current());
 struct Histogram {
   static constexpr int kParts = 2;
   Variable hist, bin_edges;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 /// Returns the number of elements in each of `bins` equal intervals from min to max. If min equals
 /// max, the interval is the range of the elements.
@@ -32,10 +32,8 @@ struct HistogramOptions {
   ByName by_name = {};
   std::pair<double, double> range = {0, 0};
 };
-inline Histogram histogram(const Variable& x, int64_t bins, HistogramOptions options,
-                           Where where = Where::current()) {
-  return histogram(x, bins, options.range.first, options.range.second, where);
-}
+Histogram histogram(const Variable& x, int64_t bins, HistogramOptions options,
+                    Where where = Where::current());
 
 /// Returns x with each slice along dim whose p-norm exceeds maxnorm scaled to p-norm maxnorm.
 Variable renorm(const Variable& x, double p, int dim, double maxnorm,

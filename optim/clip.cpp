@@ -125,4 +125,17 @@ void clip_grad_value_(const std::vector<Variable>& params, double clip_value, Wh
   }
 }
 
+GradientNorm::GradientNorm(double value) : value_(value) {}
+GradientNorm::GradientNorm(const Variable& unread) : unread_(unread) {}
+GradientNorm::operator double() const { return item(); }
+double GradientNorm::item() const { return unread_.defined() ? unread_.item() : value_; }
+GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double max_norm,
+                             ClipGradNormOptions options) {
+  return clip_grad_norm_(params, max_norm, options.norm_type, options.error_if_nonfinite,
+                         options.by_name.where);
+}
+GradientNorm clip_grad_norm_(const std::vector<Variable>& params, ClipGradNormSettings options) {
+  return clip_grad_norm_(params, options.max_norm, options.norm_type, options.error_if_nonfinite,
+                         options.by_name.where);
+}
 }  // namespace tapegrad::optim

@@ -12,13 +12,13 @@ namespace tapegrad::optim {
 /// PyTorch.
 class GradientNorm {
  public:
-  GradientNorm(double value = 0) : value_(value) {}
+  GradientNorm(double value = 0);
   /// Makes a norm that the host has not read, because a step is being captured.
-  explicit GradientNorm(const Variable& unread) : unread_(unread) {}
+  explicit GradientNorm(const Variable& unread);
 
-  operator double() const { return item(); }
+  operator double() const;
   operator Variable() const;  // of the default dtype
-  double item() const { return unread_.defined() ? unread_.item() : value_; }
+  double item() const;
   template <typename T>
   T item() const {
     return T(item());
@@ -63,11 +63,8 @@ struct ClipGradNormOptions {
   bool error_if_nonfinite = false;
 };
 /// clip_grad_norm_(model, 1.0, {.error_if_nonfinite = true})
-inline GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double max_norm,
-                                    ClipGradNormOptions options) {
-  return clip_grad_norm_(params, max_norm, options.norm_type, options.error_if_nonfinite,
-                         options.by_name.where);
-}
+GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double max_norm,
+                             ClipGradNormOptions options);
 template <std::same_as<Variable> V>
 GradientNorm clip_grad_norm_(const V& param, double max_norm, ClipGradNormOptions options) {
   return clip_grad_norm_(std::vector<Variable>{param}, max_norm, options);
@@ -84,11 +81,7 @@ struct ClipGradNormSettings {
   bool error_if_nonfinite = false;
 };
 /// clip_grad_norm_(model, {.max_norm = 1.0})
-inline GradientNorm clip_grad_norm_(const std::vector<Variable>& params,
-                                    ClipGradNormSettings options) {
-  return clip_grad_norm_(params, options.max_norm, options.norm_type, options.error_if_nonfinite,
-                         options.by_name.where);
-}
+GradientNorm clip_grad_norm_(const std::vector<Variable>& params, ClipGradNormSettings options);
 template <HasParameters Model>
 GradientNorm clip_grad_norm_(const Model& model, ClipGradNormSettings options) {
   return clip_grad_norm_(model.parameters(), options);

@@ -107,4 +107,7 @@ OptimizerHere ChainedScheduler::optimizer_of(const std::vector<SchedulerRef>& sc
   return {schedulers[0]->optimizer(), where};
 }
 
+SchedulerRef::SchedulerRef(Scheduler& scheduler) : handle_(scheduler.handle()) {}
+SchedulerRef::SchedulerRef(Scheduler* scheduler)
+    : handle_(scheduler ? scheduler->handle() : nullptr) {}
 }  // namespace tapegrad::optim

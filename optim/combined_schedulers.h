@@ -9,8 +9,8 @@ namespace tapegrad::optim {
 /// Does not accept a temporary scheduler.
 class SchedulerRef {
  public:
-  SchedulerRef(Scheduler& scheduler) : handle_(scheduler.handle()) {}
-  SchedulerRef(Scheduler* scheduler) : handle_(scheduler ? scheduler->handle() : nullptr) {}
+  SchedulerRef(Scheduler& scheduler);
+  SchedulerRef(Scheduler* scheduler);
   template <std::derived_from<Scheduler> S>
   SchedulerRef(S&&) noexcept(refuse<S>()) {}
 

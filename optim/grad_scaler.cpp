@@ -151,4 +151,5 @@ void GradScaler::load_state_dict(const TensorMap& state) {
   seen_.clear();
 }
 
+double GradScaler::get_scale() const { return scale_.item(); }
 }  // namespace tapegrad::optim

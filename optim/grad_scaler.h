@@ -59,7 +59,7 @@ class GradScaler {
   void update(Where where = Where::current());
 
   /// Returns the scale. Waits for the device.
-  double get_scale() const { return scale_.item(); }
+  double get_scale() const;
   bool is_enabled() const { return options_.enabled; }
 
   /// Returns "scale", "growth_factor", "backoff_factor", "growth_interval" and "growth_tracker".

@@ -316,4 +316,5 @@ void LBFGS::load_state_dict(const TensorMap& state) {
   steps_ = std::move(steps), gradient_changes_ = std::move(changes);
 }
 
+std::vector<Optimizer::StateInfo> LBFGS::state_info(const Group&) const { return {}; }
 }  // namespace tapegrad::optim

@@ -48,7 +48,7 @@ class LBFGS final : public Optimizer {
 
  private:
   struct Point;
-  std::vector<StateInfo> state_info(const Group&) const override { return {}; }
+  std::vector<StateInfo> state_info(const Group&) const override;
   void update(const Group&, const ParamUpdates&, const StepGuard&) override;
 
   Variable gradient() const;

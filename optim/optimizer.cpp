@@ -587,4 +587,19 @@ std::ostream& operator<<(std::ostream& out, const Optimizer& optimizer) {
   return out << text.str() << ')';
 }
 
+GroupRate::GroupRate(Optimizer& optimizer, int64_t group, Kind kind)
+    : optimizer_(&optimizer), group_(group), kind_(kind) {}
+GroupRate::GroupRate(const GroupRate& other) : value_(other) {}
+const GroupRate& GroupRate::operator=(const GroupRate& other) const {
+  return *this = double(other);
+}
+GroupRate GroupRate::of_same_group() const { return {*optimizer_, group_, kind_}; }
+OptimizerGroup::OptimizerGroup(Optimizer& optimizer, int64_t group)
+    : lr(optimizer, group), weight_decay(optimizer, group, GroupRate::kWeightDecay) {}
+OptimizerGroup::OptimizerGroup(const OptimizerGroup& other)
+    : params(other.params),
+      lr(other.lr.of_same_group()),
+      weight_decay(other.weight_decay.of_same_group()) {}
+void Optimizer::zero_grad(ZeroGradOptions options) const { zero_grad(options.set_to_none); }
+int64_t Optimizer::group_count() const { return int64_t(groups_.size()); }
 }  // namespace tapegrad::optim

@@ -109,22 +109,21 @@ class Optimizer;
 class GroupRate {
  public:
   enum Kind { kLr, kWeightDecay };
-  GroupRate(Optimizer& optimizer, int64_t group, Kind kind = kLr)
-      : optimizer_(&optimizer), group_(group), kind_(kind) {}
+  GroupRate(Optimizer& optimizer, int64_t group, Kind kind = kLr);
   // Not trivial: clang refuses printf("%g", group.lr), for which g++ -Wall warns.
-  GroupRate(const GroupRate& other) : value_(other) {}
+  GroupRate(const GroupRate& other);
   operator double() const;
   /// Access by libtorch's spelling, group.lr() and group.lr(0.1).
   double operator()() const { return *this; }
   const GroupRate& operator()(double lr) const { return *this = lr; }
   const GroupRate& operator=(double lr) const;
-  const GroupRate& operator=(const GroupRate& other) const { return *this = double(other); }
+  const GroupRate& operator=(const GroupRate& other) const;
   const GroupRate& operator*=(double factor) const { return *this = *this * factor; }
   const GroupRate& operator/=(double factor) const { return *this = *this / factor; }
 
  private:
   friend struct OptimizerGroup;
-  GroupRate of_same_group() const { return {*optimizer_, group_, kind_}; }
+  GroupRate of_same_group() const;
 
   Optimizer* optimizer_ = nullptr;  // null in a copy
   int64_t group_ = 0;
@@ -151,12 +150,8 @@ struct OptimizerGroup {
   GroupParams params;
   GroupRate lr, weight_decay;
 
-  OptimizerGroup(Optimizer& optimizer, int64_t group)
-      : lr(optimizer, group), weight_decay(optimizer, group, GroupRate::kWeightDecay) {}
-  OptimizerGroup(const OptimizerGroup& other)
-      : params(other.params),
-        lr(other.lr.of_same_group()),
-        weight_decay(other.weight_decay.of_same_group()) {}
+  OptimizerGroup(Optimizer& optimizer, int64_t group);
+  OptimizerGroup(const OptimizerGroup& other);
   OptimizerGroup& operator=(const OptimizerGroup&) = default;
 
   /// Returns an option by name: group["lr"] = 0.1, group["weight_decay"] = 0. Throws ArgumentError
@@ -209,7 +204,7 @@ class Optimizer : public tapegrad::detail::Tracked {
   }
   /// Clears the gradients, or fills them with zeros if `set_to_none` is false.
   void zero_grad(bool set_to_none = true) const;
-  void zero_grad(ZeroGradOptions options) const { zero_grad(options.set_to_none); }
+  void zero_grad(ZeroGradOptions options) const;
   /// Returns the parameters of all groups.
   std::vector<Variable> parameters() const;
 
@@ -227,7 +222,7 @@ class Optimizer : public tapegrad::detail::Tracked {
   /// *= 0.1;`. The optimizer owns the list, which is valid until the optimizer is moved or a group
   /// is added.
   OptimizerGroups& param_groups();
-  int64_t group_count() const { return int64_t(groups_.size()); }
+  int64_t group_count() const;
   const std::string& kind() const { return kind_; }
   /// Returns an id that is unique in the process, also after this optimizer is destroyed.
   uint64_t id() const { return id_; }

@@ -290,4 +290,8 @@ void ASGD::update(const Group& group, const ParamUpdates& params, const StepGuar
                      guard);
 }
 
+AdadeltaOptions AdadeltaOptions::keras() { return {.lr = 0.001, .rho = 0.95, .eps = 1e-7}; }
+Adadelta Adadelta::keras(Params params) {
+  return Adadelta(std::move(params), AdadeltaOptions::keras());
+}
 }  // namespace tapegrad::optim

@@ -214,7 +214,7 @@ struct AdadeltaOptions {
 
   /// Returns Keras's defaults, whose learning rate is a thousandth of PyTorch's: `Adadelta(model,
   /// AdadeltaOptions::keras())`.
-  static AdadeltaOptions keras() { return {.lr = 0.001, .rho = 0.95, .eps = 1e-7}; }
+  static AdadeltaOptions keras();
 };
 /// State: square_avg, acc_delta.
 class Adadelta final : public Optimizer {
@@ -223,9 +223,7 @@ class Adadelta final : public Optimizer {
   Adadelta(Params params, Rate auto lr)
       : Adadelta(std::move(params), AdadeltaOptions{.lr = double(lr)}) {}
   /// Makes the optimizer with Keras's defaults.
-  static Adadelta keras(Params params) {
-    return Adadelta(std::move(params), AdadeltaOptions::keras());
-  }
+  static Adadelta keras(Params params);
 
  private:
   AdadeltaOptions options_of(const Group& group) const;

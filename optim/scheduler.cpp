@@ -500,4 +500,42 @@ void ReduceLROnPlateau::load_state_dict(const TensorMap& state) {
   bad_steps_ = bad;
 }
 
+Rates::Rates(std::vector<double> rates) : vector(std::move(rates)) {}
+std::optional<double> Scheduler::momentum(int64_t) const { return {}; }
+Optimizer& Scheduler::optimizer() const { return optimizer_.get(); }
+Where Scheduler::made_at() const { return optimizer_.where(); }
+StepLR::StepLR(const OptimizerHere& optimizer, int64_t step_size, double gamma)
+    : StepLR(optimizer, StepLROptions{step_size, gamma}) {}
+StepLR::StepLR(const OptimizerHere& optimizer, int64_t step_size, GammaOption rest)
+    : StepLR(optimizer, StepLROptions{step_size, rest.gamma}) {}
+MultiStepLR::MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
+                         double gamma)
+    : MultiStepLR(optimizer, MultiStepLROptions{milestones, gamma}) {}
+MultiStepLR::MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
+                         GammaOption rest)
+    : MultiStepLR(optimizer, MultiStepLROptions{milestones, rest.gamma}) {}
+ExponentialLR::ExponentialLR(const OptimizerHere& optimizer, GammaOption option)
+    : ExponentialLR(optimizer, option.gamma) {}
+CosineAnnealingLR::CosineAnnealingLR(const OptimizerHere& optimizer, int64_t T_max, double eta_min)
+    : CosineAnnealingLR(optimizer, CosineAnnealingLROptions{T_max, eta_min}) {}
+CosineAnnealingLR::CosineAnnealingLR(const OptimizerHere& optimizer, int64_t T_max, Rest rest)
+    : CosineAnnealingLR(optimizer, CosineAnnealingLROptions{T_max, rest.eta_min}) {}
+OneCycleLR::OneCycleLR(const OptimizerHere& optimizer, double max_lr, int64_t total_steps)
+    : OneCycleLR(optimizer, OneCycleLROptions{max_lr, total_steps}) {}
+double OneCycleLR::rate(double, int64_t t) const { return at(t).rate; }
+PolynomialLR::PolynomialLR(const OptimizerHere& optimizer, PolynomialLROptions options)
+    : PolynomialLR(optimizer, options.total_iters, options.power) {}
+PolynomialLR::PolynomialLR(const OptimizerHere& optimizer, int64_t total_iters, Rest rest)
+    : PolynomialLR(optimizer, total_iters, rest.power) {}
+CyclicLR::CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr,
+                   int64_t step_size_up)
+    : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, step_size_up}) {}
+CyclicLR::CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr, Rest rest)
+    : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, rest.step_size_up, rest.step_size_down,
+                                          rest.mode, rest.gamma, rest.cycle_momentum,
+                                          rest.base_momentum, rest.max_momentum}) {}
+SWALR::SWALR(const OptimizerHere& optimizer, double swa_lr, int64_t anneal_epochs,
+             Choice<AnnealStrategy> anneal_strategy)
+    : SWALR(optimizer, SWALROptions{swa_lr, anneal_epochs, anneal_strategy}) {}
+void ReduceLROnPlateau::step(const Variable& measure) { step(measure.item()); }
 }  // namespace tapegrad::optim

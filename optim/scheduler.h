@@ -30,7 +30,7 @@ namespace tapegrad::optim {
 
 /// Learning rates, one per group. Prints "[0.1, 0.01]".
 struct Rates : std::vector<double> {
-  Rates(std::vector<double> rates) : vector(std::move(rates)) {}
+  Rates(std::vector<double> rates);
 };
 std::ostream& operator<<(std::ostream& out, const Rates& rates);
 
@@ -73,7 +73,7 @@ class Scheduler : public tapegrad::detail::Tracked {
   virtual bool is_absolute() const { return false; }
   /// Returns the momentum, or beta1, after t steps, for optimizers that have one. nullopt leaves it
   /// unchanged.
-  virtual std::optional<double> momentum(int64_t) const { return {}; }
+  virtual std::optional<double> momentum(int64_t) const;
   /// Returns whether step() calls next() even if no other code has changed the rate, because no
   /// formula gives the rate from the initial rate alone.
   virtual bool is_stepwise() const { return false; }
@@ -85,8 +85,8 @@ class Scheduler : public tapegrad::detail::Tracked {
   std::vector<double> initial_rates() const;
 
   /// Throws ArgumentError if the optimizer no longer exists.
-  Optimizer& optimizer() const { return optimizer_.get(); }
-  Where made_at() const { return optimizer_.where(); }
+  Optimizer& optimizer() const;
+  Where made_at() const;
   /// Sets the initial rates of the groups, which schedulers constructed later use; only those of
   /// groups without a scheduler if `only_unscheduled`.
   void set_initial_rates(double rate, bool only_unscheduled);
@@ -127,10 +127,8 @@ struct StepLROptions {
 class StepLR final : public Scheduler {
  public:
   StepLR(const OptimizerHere& optimizer, StepLROptions options);
-  StepLR(const OptimizerHere& optimizer, int64_t step_size, double gamma = 0.1)
-      : StepLR(optimizer, StepLROptions{step_size, gamma}) {}
-  StepLR(const OptimizerHere& optimizer, int64_t step_size, GammaOption rest)
-      : StepLR(optimizer, StepLROptions{step_size, rest.gamma}) {}
+  StepLR(const OptimizerHere& optimizer, int64_t step_size, double gamma = 0.1);
+  StepLR(const OptimizerHere& optimizer, int64_t step_size, GammaOption rest);
 
  private:
   double rate(double base, int64_t t) const override;
@@ -151,11 +149,9 @@ class MultiStepLR final : public Scheduler {
   MultiStepLR(const OptimizerHere& optimizer, const Int (&milestones)[n])
       : MultiStepLR(optimizer, MultiStepLROptions{{milestones, milestones + n}}) {}
   MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
-              double gamma)
-      : MultiStepLR(optimizer, MultiStepLROptions{milestones, gamma}) {}
+              double gamma);
   MultiStepLR(const OptimizerHere& optimizer, std::initializer_list<int64_t> milestones,
-              GammaOption rest)
-      : MultiStepLR(optimizer, MultiStepLROptions{milestones, rest.gamma}) {}
+              GammaOption rest);
 
  private:
   double rate(double base, int64_t t) const override;
@@ -167,8 +163,7 @@ class MultiStepLR final : public Scheduler {
 class ExponentialLR final : public Scheduler {
  public:
   ExponentialLR(const OptimizerHere& optimizer, double gamma);
-  ExponentialLR(const OptimizerHere& optimizer, GammaOption option)
-      : ExponentialLR(optimizer, option.gamma) {}
+  ExponentialLR(const OptimizerHere& optimizer, GammaOption option);
 
  private:
   double rate(double base, int64_t t) const override;
@@ -184,14 +179,12 @@ struct CosineAnnealingLROptions {
 class CosineAnnealingLR final : public Scheduler {
  public:
   CosineAnnealingLR(const OptimizerHere& optimizer, CosineAnnealingLROptions options);
-  CosineAnnealingLR(const OptimizerHere& optimizer, int64_t T_max, double eta_min = 0.0)
-      : CosineAnnealingLR(optimizer, CosineAnnealingLROptions{T_max, eta_min}) {}
+  CosineAnnealingLR(const OptimizerHere& optimizer, int64_t T_max, double eta_min = 0.0);
   struct Rest {
     ByName by_name = {};
     double eta_min = 0.0;
   };
-  CosineAnnealingLR(const OptimizerHere& optimizer, int64_t T_max, Rest rest)
-      : CosineAnnealingLR(optimizer, CosineAnnealingLROptions{T_max, rest.eta_min}) {}
+  CosineAnnealingLR(const OptimizerHere& optimizer, int64_t T_max, Rest rest);
 
  private:
   double rate(double base, int64_t t) const override;
@@ -242,15 +235,14 @@ struct OneCycleLROptions {
 class OneCycleLR final : public Scheduler {
  public:
   OneCycleLR(const OptimizerHere& optimizer, OneCycleLROptions options);
-  OneCycleLR(const OptimizerHere& optimizer, double max_lr, int64_t total_steps)
-      : OneCycleLR(optimizer, OneCycleLROptions{max_lr, total_steps}) {}
+  OneCycleLR(const OptimizerHere& optimizer, double max_lr, int64_t total_steps);
 
  private:
   struct Values {
     double rate, momentum;
   };
   Values at(int64_t t) const;
-  double rate(double, int64_t t) const override { return at(t).rate; }
+  double rate(double, int64_t t) const override;
   bool is_absolute() const override { return true; }
   std::optional<double> momentum(int64_t t) const override;
   OneCycleLROptions options_;
@@ -325,14 +317,12 @@ class PolynomialLR final : public Scheduler {
  public:
   explicit PolynomialLR(const OptimizerHere& optimizer, int64_t total_iters = 5,
                         double power = 1.0);
-  PolynomialLR(const OptimizerHere& optimizer, PolynomialLROptions options)
-      : PolynomialLR(optimizer, options.total_iters, options.power) {}
+  PolynomialLR(const OptimizerHere& optimizer, PolynomialLROptions options);
   struct Rest {
     ByName by_name = {};
     double power = 1.0;
   };
-  PolynomialLR(const OptimizerHere& optimizer, int64_t total_iters, Rest rest)
-      : PolynomialLR(optimizer, total_iters, rest.power) {}
+  PolynomialLR(const OptimizerHere& optimizer, int64_t total_iters, Rest rest);
 
  private:
   double rate(double base, int64_t t) const override;
@@ -377,8 +367,7 @@ class CyclicLR final : public Scheduler {
  public:
   CyclicLR(const OptimizerHere& optimizer, CyclicLROptions options);
   CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr,
-           int64_t step_size_up = 2000)
-      : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, step_size_up}) {}
+           int64_t step_size_up = 2000);
   struct Rest {
     ByName by_name = {};
     int64_t step_size_up = 2000, step_size_down = 0;
@@ -387,10 +376,7 @@ class CyclicLR final : public Scheduler {
     bool cycle_momentum = true;
     double base_momentum = 0.8, max_momentum = 0.9;
   };
-  CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr, Rest rest)
-      : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, rest.step_size_up, rest.step_size_down,
-                                            rest.mode, rest.gamma, rest.cycle_momentum,
-                                            rest.base_momentum, rest.max_momentum}) {}
+  CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr, Rest rest);
 
  private:
   double height(int64_t t) const;  // in [0, 1]
@@ -411,8 +397,7 @@ class SWALR final : public Scheduler {
  public:
   SWALR(const OptimizerHere& optimizer, SWALROptions options);
   SWALR(const OptimizerHere& optimizer, double swa_lr, int64_t anneal_epochs = 10,
-        Choice<AnnealStrategy> anneal_strategy = AnnealStrategy::kCos)
-      : SWALR(optimizer, SWALROptions{swa_lr, anneal_epochs, anneal_strategy}) {}
+        Choice<AnnealStrategy> anneal_strategy = AnnealStrategy::kCos);
 
  private:
   double rate(double base, int64_t t) const override;
@@ -468,7 +453,7 @@ class ReduceLROnPlateau {
       : ReduceLROnPlateau(optimizer, (options.mode = {mode, optimizer.where()}, options)) {}
 
   void step(double measure);
-  void step(const Variable& measure) { step(measure.item()); }
+  void step(const Variable& measure);
   double best() const { return best_; }
   /// Returns the rates of the groups since the last step.
   Rates get_last_lr() const;

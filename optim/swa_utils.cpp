@@ -95,3 +95,8 @@ NewStatistics::~NewStatistics() {
 
 }  // namespace detail
 }  // namespace tapegrad::optim::swa_utils
+
+namespace tapegrad::optim::swa_utils {
+AverageFn get_ema_multi_avg_fn(double decay) { return get_ema_avg_fn(decay); }
+AverageFn get_swa_multi_avg_fn() { return get_swa_avg_fn(); }
+}  // namespace tapegrad::optim::swa_utils

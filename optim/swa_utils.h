@@ -19,6 +19,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/owner.h"
 #include "core/tape/recording.h"
 #include "nn/module.h"
 #include "nn/norm.h"
@@ -38,8 +39,8 @@ using AverageFn =
 AverageFn get_ema_avg_fn(double decay = 0.999);
 /// Returns a function that computes the mean of all values.
 AverageFn get_swa_avg_fn();
-inline AverageFn get_ema_multi_avg_fn(double decay = 0.999) { return get_ema_avg_fn(decay); }
-inline AverageFn get_swa_multi_avg_fn() { return get_swa_avg_fn(); }
+AverageFn get_ema_multi_avg_fn(double decay = 0.999);
+AverageFn get_swa_multi_avg_fn();
 
 struct AveragedModelOptions {
   AverageFn avg_fn = {};        // default: get_swa_avg_fn()
@@ -64,7 +65,7 @@ class NewStatistics {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  tapegrad::detail::Owner<State> state_;
 };
 
 /// Returns a batch that is a Variable, or the data of an Example.

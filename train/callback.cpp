@@ -242,4 +242,6 @@ Callback log_jsonl(const std::string& path) {
   return {.after_epoch = [path](Training& run) { run.history.save_jsonl(path); }};
 }
 
+KerasCallback::KerasCallback(Callback callback) : callback_(std::move(callback)) {}
+CSVLogger::CSVLogger(const std::string& path) : KerasCallback(log_csv(path)) {}
 }  // namespace tapegrad

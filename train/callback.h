@@ -102,7 +102,7 @@ class KerasCallback {
   operator const Callback&() const { return callback_; }
 
  protected:
-  explicit KerasCallback(Callback callback) : callback_(std::move(callback)) {}
+  explicit KerasCallback(Callback callback);
 
  private:
   Callback callback_;
@@ -150,7 +150,7 @@ struct ModelCheckpoint : KerasCallback {
 };
 /// log_csv() under Keras's name.
 struct CSVLogger : KerasCallback {
-  explicit CSVLogger(const std::string& path) : KerasCallback(log_csv(path)) {}
+  explicit CSVLogger(const std::string& path);
 };
 /// Sets the learning rate of every group to schedule(epoch, lr) before each epoch, counted from 0.
 /// Keras's callback.

@@ -222,4 +222,19 @@ double Perplexity::value() const {
   return total("count").defined() ? std::exp(number("entropy") / number("count")) : kNaN;
 }
 
+std::string TopK::name() const { return "top" + std::to_string(k_); }
+Variable ConfusionMatrix::compute() const { return counts(); }
+double ClassScore::compute() const { return value(); }
+Precision::Precision(int64_t classes, Choice<Average> average, Where where)
+    : ClassScore("precision", classes, average, where) {}
+Precision::Precision(ClassScoreOptions options)
+    : Precision(options.num_classes, options.average, options.by_name.where) {}
+Recall::Recall(int64_t classes, Choice<Average> average, Where where)
+    : ClassScore("recall", classes, average, where) {}
+Recall::Recall(ClassScoreOptions options)
+    : Recall(options.num_classes, options.average, options.by_name.where) {}
+F1::F1(int64_t classes, Choice<Average> average, Where where)
+    : ClassScore("f1", classes, average, where) {}
+F1::F1(ClassScoreOptions options)
+    : F1(options.num_classes, options.average, options.by_name.where) {}
 }  // namespace tapegrad

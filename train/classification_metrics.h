@@ -38,7 +38,7 @@ class TopK final : public Metric {
  public:
   /// Throws ArgumentError for k < 1.
   explicit TopK(int64_t k);
-  std::string name() const override { return "top" + std::to_string(k_); }
+  std::string name() const override;
   /// Throws ShapeError unless the output is [N, C] with C > k.
   void add(const Variable& output, const Variable& target) override;
   double value() const override;
@@ -62,7 +62,7 @@ class ConfusionMatrix : public Metric {
   /// Returns the counts [classes, classes], int64: row = true class, column = prediction.
   Variable counts() const;
   /// The name of torchmetrics for counts().
-  Variable compute() const { return counts(); }
+  Variable compute() const;
 
  private:
   int64_t classes_;
@@ -89,7 +89,7 @@ class ClassScore : public ConfusionMatrix {
   /// Returns "f1", "f1_micro" or "f1_binary", for example.
   std::string name() const final;
   double value() const final;
-  double compute() const { return value(); }
+  double compute() const;
   std::vector<double> per_class() const;
 
  protected:
@@ -113,10 +113,8 @@ class ClassScore : public ConfusionMatrix {
 class Precision final : public ClassScore {
  public:
   explicit Precision(int64_t classes, Choice<Average> average = Average::kMacro,
-                     Where where = Where::current())
-      : ClassScore("precision", classes, average, where) {}
-  explicit Precision(ClassScoreOptions options)
-      : Precision(options.num_classes, options.average, options.by_name.where) {}
+                     Where where = Where::current());
+  explicit Precision(ClassScoreOptions options);
 
  private:
   double score(double right, double wrong, double missed) const override;
@@ -125,10 +123,8 @@ class Precision final : public ClassScore {
 class Recall final : public ClassScore {
  public:
   explicit Recall(int64_t classes, Choice<Average> average = Average::kMacro,
-                  Where where = Where::current())
-      : ClassScore("recall", classes, average, where) {}
-  explicit Recall(ClassScoreOptions options)
-      : Recall(options.num_classes, options.average, options.by_name.where) {}
+                  Where where = Where::current());
+  explicit Recall(ClassScoreOptions options);
 
  private:
   double score(double right, double wrong, double missed) const override;
@@ -137,10 +133,8 @@ class Recall final : public ClassScore {
 class F1 final : public ClassScore {
  public:
   explicit F1(int64_t classes, Choice<Average> average = Average::kMacro,
-              Where where = Where::current())
-      : ClassScore("f1", classes, average, where) {}
-  explicit F1(ClassScoreOptions options)
-      : F1(options.num_classes, options.average, options.by_name.where) {}
+              Where where = Where::current());
+  explicit F1(ClassScoreOptions options);
 
  private:
   double score(double right, double wrong, double missed) const override;

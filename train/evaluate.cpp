@@ -64,6 +64,16 @@ Evaluation run_pass(nn::Module& model, Loader& data, const EvaluateOptions& opti
 
 }  // namespace
 
+Evaluation::Evaluation() = default;
+Evaluation::Evaluation(const Evaluation&) = default;
+Evaluation::Evaluation(Evaluation&&) noexcept = default;
+Evaluation& Evaluation::operator=(const Evaluation&) = default;
+Evaluation& Evaluation::operator=(Evaluation&&) noexcept = default;
+Evaluation::~Evaluation() = default;
+
+Evaluation detail::evaluate(nn::Module& model, Loader& data, Where where) {
+  return tapegrad::evaluate(model, data, EvaluateOptions{.by_name = {where}});
+}
 Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
   return at_line(options.by_name.where, [&] { return run_pass(model, data, options); });
 }
@@ -105,4 +115,12 @@ Variable predict(nn::Module& model, const Variable& x, int64_t batch_size, Where
   return predict(model, loader, {}, where);
 }
 
+BatchResult::BatchResult(Variable mean_loss, Variable outputs, Variable targets)
+    : loss(std::move(mean_loss)), output(std::move(outputs)), target(std::move(targets)) {}
+Evaluation evaluate(nn::Module& model, Loader&& data, EvaluateOptions options) {
+  return evaluate(model, data, std::move(options));
+}
+Variable predict(nn::Module& model, const Variable& x, PredictOptions options) {
+  return predict(model, x, options.batch_size, options.by_name.where);
+}
 }  // namespace tapegrad

@@ -76,8 +76,7 @@ LossFn loss_of(Loss loss, Where where) {
 /// Result of a user's function for a batch of any fields (train/fit_items.h). Output and target are
 /// used for the accuracy and the metrics, which are not computed if the output is empty.
 struct BatchResult {
-  BatchResult(Variable mean_loss, Variable outputs = {}, Variable targets = {})
-      : loss(std::move(mean_loss)), output(std::move(outputs)), target(std::move(targets)) {}
+  BatchResult(Variable mean_loss, Variable outputs = {}, Variable targets = {});
 
   Variable loss;  // mean over the batch, one element
   Variable output, target;
@@ -104,6 +103,14 @@ struct Evaluation {
   std::vector<int64_t> labels, predictions;  // classes, in the order of the loader
   double seconds = 0;
 
+  // Defined in evaluate.cpp, since programs otherwise compile the copies of the lists.
+  Evaluation();
+  Evaluation(const Evaluation&);
+  Evaluation(Evaluation&&) noexcept;
+  Evaluation& operator=(const Evaluation&);
+  Evaluation& operator=(Evaluation&&) noexcept;
+  ~Evaluation();
+
   /// Calls print_predictions() with these results.
   void print(const std::string& title, std::ostream& out = standard_output()) const;
   /// The loss for i = 0 and the accuracy for i = 1: `auto [loss, accuracy] = evaluate(model,
@@ -117,12 +124,21 @@ struct Evaluation {
 /// Prints "loss 0.31, accuracy 0.9, f1 0.88 (50 examples)", without values that were not computed.
 std::ostream& operator<<(std::ostream& out, const Evaluation& result);
 
+namespace detail {
+/// Returns evaluate(model, data, {.by_name = {where}}).
+Evaluation evaluate(nn::Module& model, Loader& data, Where where);
+}  // namespace detail
+
 /// Runs one pass over the loader in evaluation mode without recording. Restores every module's
 /// mode, also after an exception.
-Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options = {});
-inline Evaluation evaluate(nn::Module& model, Loader&& data, EvaluateOptions options = {}) {
-  return evaluate(model, data, std::move(options));
+Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options);
+/// Overload without options, for which programs do not compile the options. A template, so that
+/// `{}` means the options.
+template <std::same_as<Where> W = Where>
+Evaluation evaluate(nn::Module& model, Loader& data, W where = Where::current()) {
+  return detail::evaluate(model, data, where);
 }
+Evaluation evaluate(nn::Module& model, Loader&& data, EvaluateOptions options = {});
 
 /// Overload for tensors with equal sizes in dimension 0, from which the batches are read, as in
 /// Keras.
@@ -159,9 +175,7 @@ struct PredictOptions {
   ByName by_name = {};
   int64_t batch_size = 256;
 };
-inline Variable predict(nn::Module& model, const Variable& x, PredictOptions options) {
-  return predict(model, x, options.batch_size, options.by_name.where);
-}
+Variable predict(nn::Module& model, const Variable& x, PredictOptions options);
 
 /// Puts a model into evaluation mode for a scope, then restores the mode of each module.
 class [[nodiscard]] EvalMode {

@@ -566,4 +566,26 @@ History fit(nn::Module& model, Loader& data, dist::AnyShardedOptimizer& optimize
   });
 }
 
+ValidationData::ValidationData(Variable data, Variable target)
+    : tensors{std::move(data), std::move(target)} {}
+ValidationData::ValidationData(Example example) : tensors(std::move(example)) {}
+ValidationData::ValidationData(Loader& batches) : loader(&batches) {}
+ValidationData::ValidationData(const TensorDataset& set) : tensors{set.data(), set.target()} {}
+History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer, FitOptions options) {
+  return fit(model, data, Optimizers{&optimizer}, std::move(options));
+}
+History fit(nn::Module& model, Loader&& data, optim::Optimizer& optimizer, FitOptions options) {
+  return fit(model, data, optimizer, std::move(options));
+}
+History fit(nn::Module& model, const Variable& x, const Variable& y, optim::Optimizer& optimizer,
+            FitOptions options) {
+  return fit(model, x, y, Optimizers{&optimizer}, std::move(options));
+}
+History fit(nn::Module& model, Loader& data, optim::Optimizer&& optimizer, FitOptions options) {
+  return fit(model, data, optimizer, std::move(options));
+}
+History fit(nn::Module& model, const Variable& x, const Variable& y, optim::Optimizer&& optimizer,
+            FitOptions options) {
+  return fit(model, x, y, optimizer, std::move(options));
+}
 }  // namespace tapegrad

@@ -48,10 +48,10 @@ class AnyShardedOptimizer;
 /// test_batches`, which must outlive fit().
 struct ValidationData {
   ValidationData() = default;
-  ValidationData(Variable data, Variable target) : tensors{std::move(data), std::move(target)} {}
-  ValidationData(Example example) : tensors(std::move(example)) {}
-  ValidationData(Loader& batches) : loader(&batches) {}
-  ValidationData(const TensorDataset& set) : tensors{set.data(), set.target()} {}
+  ValidationData(Variable data, Variable target);
+  ValidationData(Example example);
+  ValidationData(Loader& batches);
+  ValidationData(const TensorDataset& set);
 
   Example tensors = {};
   Loader* loader = nullptr;
@@ -125,15 +125,9 @@ using Optimizers = std::vector<optim::Optimizer*>;
 /// IoError, FormatError or ArgumentError with a message that suggests a remedy; an existing file is
 /// unchanged. fit() checks before the first step that the checkpoint can be written.
 History fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOptions options = {});
-inline History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer,
-                   FitOptions options = {}) {
-  return fit(model, data, Optimizers{&optimizer}, std::move(options));
-}
+History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer, FitOptions options = {});
 
-inline History fit(nn::Module& model, Loader&& data, optim::Optimizer& optimizer,
-                   FitOptions options = {}) {
-  return fit(model, data, optimizer, std::move(options));
-}
+History fit(nn::Module& model, Loader&& data, optim::Optimizer& optimizer, FitOptions options = {});
 
 /// Overload for tensors with equal sizes in dimension 0, from which the batches are read, as in
 /// Keras.
@@ -141,20 +135,13 @@ inline History fit(nn::Module& model, Loader&& data, optim::Optimizer& optimizer
 ///   fit(model, x, y, adam, {.epochs = 5, .batch_size = 64, .validation_split = 0.1});
 History fit(nn::Module& model, const Variable& x, const Variable& y, const Optimizers& optimizers,
             FitOptions options = {});
-inline History fit(nn::Module& model, const Variable& x, const Variable& y,
-                   optim::Optimizer& optimizer, FitOptions options = {}) {
-  return fit(model, x, y, Optimizers{&optimizer}, std::move(options));
-}
+History fit(nn::Module& model, const Variable& x, const Variable& y, optim::Optimizer& optimizer,
+            FitOptions options = {});
 
 /// Overloads for an optimizer that only this call uses.
-inline History fit(nn::Module& model, Loader& data, optim::Optimizer&& optimizer,
-                   FitOptions options = {}) {
-  return fit(model, data, optimizer, std::move(options));
-}
-inline History fit(nn::Module& model, const Variable& x, const Variable& y,
-                   optim::Optimizer&& optimizer, FitOptions options = {}) {
-  return fit(model, x, y, optimizer, std::move(options));
-}
+History fit(nn::Module& model, Loader& data, optim::Optimizer&& optimizer, FitOptions options = {});
+History fit(nn::Module& model, const Variable& x, const Variable& y, optim::Optimizer&& optimizer,
+            FitOptions options = {});
 
 /// Overloads for a data set, which is read with a DataLoader of .batch_size and .shuffle.
 template <std::derived_from<Dataset> Set>

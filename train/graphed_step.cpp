@@ -334,4 +334,5 @@ std::vector<Variable> GraphedStep::Impl::repeat(Shapes& shapes, Inputs given) {
   return values;
 }
 
+std::vector<Variable> GraphedStep::as_list(const Variable& result) { return {result}; }
 }  // namespace tapegrad

@@ -83,6 +83,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/owner.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad {
@@ -148,7 +149,7 @@ class GraphedStep {
   GraphedStep(Wrapped, Function fn, std::vector<Variable> inputs, GraphedStepOptions options);
   Variable run_first(Inputs inputs);
 
-  static std::vector<Variable> as_list(const Variable& result) { return {result}; }
+  static std::vector<Variable> as_list(const Variable& result);
   static std::vector<Variable> as_list(std::vector<Variable> results) { return results; }
 
   template <typename Fn, typename... Xs>
@@ -185,7 +186,7 @@ class GraphedStep {
     };
   }
 
-  std::unique_ptr<Impl> impl_;
+  detail::Owner<Impl> impl_;
 };
 
 }  // namespace tapegrad

@@ -177,4 +177,6 @@ void History::load_state_dict(const TensorMap& state) {
   epochs = std::move(loaded);
 }
 
+double EpochResult::operator[](const std::string& name) const { return value(name); }
+double EpochResult::at(const std::string& name) const { return value(name); }
 }  // namespace tapegrad

@@ -36,8 +36,8 @@ struct EpochResult {
   /// names, for an unknown name.
   double value(const std::string& name) const;
   /// Returns value(name), as Keras's logs["val_loss"].
-  double operator[](const std::string& name) const { return value(name); }
-  double at(const std::string& name) const { return value(name); }
+  double operator[](const std::string& name) const;
+  double at(const std::string& name) const;
 };
 
 struct History {

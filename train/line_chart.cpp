@@ -218,4 +218,9 @@ void save_line_chart(const std::string& path, std::span<const PlotSeries> curves
   write_file(path, line_chart(curves, options));
 }
 
+void save_line_chart(const std::string& path, std::initializer_list<PlotSeries> curves,
+                     const ChartOptions& options) {
+  save_line_chart(path, std::span(curves.begin(), curves.size()), options);
+}
+
 }  // namespace tapegrad

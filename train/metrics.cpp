@@ -167,4 +167,9 @@ void print_predictions(const std::string& title, const Variable& targets, const 
                     predicted_classes(outputs).to_vector<int64_t>(), out);
 }
 
+void Metric::reset() { totals_.clear(); }
+double Metric::compute() const { return value(); }
+MetricRef::MetricRef(Metric& metric) : MetricRef(&metric) {}
+Metric* MetricRef::operator->() const { return metric_.get(); }
+bool MetricRef::is_owned() const { return metric_.use_count() > 0; }
 }  // namespace tapegrad

@@ -59,10 +59,10 @@ class Metric {
   /// Returns the measure of all batches since reset(); NaN if it is not defined. Waits for the
   /// device.
   virtual double value() const = 0;
-  void reset() { totals_.clear(); }
+  void reset();
   // The names of torchmetrics.
   void update(const Variable& output, const Variable& target, Where where = Where::current());
-  double compute() const { return value(); }
+  double compute() const;
 
   /// Returns the totals, from which another process can continue.
   TensorMap state_dict() const;
@@ -90,16 +90,16 @@ class Metric {
 class MetricRef {
  public:
   MetricRef(Metric* metric);  // throws ArgumentError for a null pointer
-  MetricRef(Metric& metric) : MetricRef(&metric) {}
+  MetricRef(Metric& metric);
   template <std::derived_from<Metric> M>
   MetricRef(M&& metric) : metric_(std::make_shared<M>(std::move(metric))) {}
   /// Throws ArgumentError, which lists the names, for another name.
   template <std::convertible_to<std::string_view> Name>
   MetricRef(const Name& name, Where where = Where::current()) : metric_(named(name, where)) {}
 
-  Metric* operator->() const { return metric_.get(); }
+  Metric* operator->() const;
   Metric& operator*() const { return *metric_; }
-  bool is_owned() const { return metric_.use_count() > 0; }
+  bool is_owned() const;
 
  private:
   static std::shared_ptr<Metric> named(std::string_view name, Where where);

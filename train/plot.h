@@ -53,13 +53,9 @@ std::string surface_plot(std::span<const Surface> panels, const SurfaceOptions& 
 void save_surfaces(const std::string& path, std::span<const Surface> panels,
                    const SurfaceOptions& options = {});
 
-inline void save_line_chart(const std::string& path, std::initializer_list<PlotSeries> curves,
-                            const ChartOptions& options = {}) {
-  save_line_chart(path, std::span(curves.begin(), curves.size()), options);
-}
-inline void save_surfaces(const std::string& path, std::initializer_list<Surface> panels,
-                          const SurfaceOptions& options = {}) {
-  save_surfaces(path, std::span(panels.begin(), panels.size()), options);
-}
+void save_line_chart(const std::string& path, std::initializer_list<PlotSeries> curves,
+                     const ChartOptions& options = {});
+void save_surfaces(const std::string& path, std::initializer_list<Surface> panels,
+                   const SurfaceOptions& options = {});
 
 }  // namespace tapegrad

@@ -40,7 +40,7 @@ bool is_large_view(std::string_view op, const Tensor& x) {
 
 }  // namespace
 
-RunLedger::RunLedger(LedgerOptions options) : impl_(std::make_unique<Impl>()) {
+RunLedger::RunLedger(LedgerOptions options) : impl_(new Impl()) {
   if (options.every < 1)
     fail<ArgumentError>("RunLedger: every is ", options.every, ", not at least 1");
   impl_->every = options.every;

@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/owner.h"
 #include "core/tape/variable.h"
 #include "nn/module.h"
 #include "ops/sketch.h"
@@ -63,7 +64,7 @@ class RunLedger {
  private:
   friend class LedgerFault;
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  detail::Owner<Impl> impl_;
 };
 
 /// Records a run of fit(): batches, ops, and the weights after every step.

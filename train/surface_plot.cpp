@@ -238,4 +238,9 @@ void save_surfaces(const std::string& path, std::span<const Surface> panels,
   write_file(path, surface_plot(panels, options));
 }
 
+void save_surfaces(const std::string& path, std::initializer_list<Surface> panels,
+                   const SurfaceOptions& options) {
+  save_surfaces(path, std::span(panels.begin(), panels.size()), options);
+}
+
 }  // namespace tapegrad

@@ -137,7 +137,7 @@ struct TensorBoard::Impl {
 };
 
 TensorBoard::TensorBoard(const std::string& folder, int64_t first_step, Where where)
-    : impl_(std::make_unique<Impl>()) {
+    : impl_(new Impl()) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   static std::atomic<int> number{0};
@@ -153,7 +153,7 @@ TensorBoard::TensorBoard(const std::string& folder, int64_t first_step, Where wh
     impl_->write(first_step, Protobuf().message(7, Protobuf().integer(1, /*START=*/1)));
 }
 
-TensorBoard::TensorBoard(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TensorBoard::TensorBoard(detail::Owner<Impl> impl) : impl_(std::move(impl)) {}
 TensorBoard::~TensorBoard() = default;
 
 TensorBoard::operator Callback() & { return log_to(*this); }
@@ -266,4 +266,28 @@ Callback log_to(TensorBoard& board, BoardOptions options) {
   }};
 }
 
+SummaryWriter::SummaryWriter(const std::string& log_dir, Where where)
+    : TensorBoard(log_dir, 0, where) {}
+void SummaryWriter::add_scalar(const std::string& tag, double value, int64_t global_step) {
+  scalar(tag, value, global_step);
+}
+void SummaryWriter::add_scalars(const std::string& main_tag,
+                                const std::map<std::string, double>& values, int64_t global_step) {
+  for (const auto& [key, value] : values) scalar(main_tag + "/" + key, value, global_step);
+}
+void SummaryWriter::add_histogram(const std::string& tag, const Variable& values,
+                                  int64_t global_step) {
+  histogram(tag, values, global_step);
+}
+void SummaryWriter::add_image(const std::string& tag, const Variable& pixels, int64_t global_step) {
+  image(tag, pixels, global_step);
+}
+void SummaryWriter::add_images(const std::string& tag, const Variable& pixels,
+                               int64_t global_step) {
+  image(tag, pixels, global_step);
+}
+void SummaryWriter::add_text(const std::string& tag, const std::string& text_string,
+                             int64_t global_step) {
+  text(tag, text_string, global_step);
+}
 }  // namespace tapegrad

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/owner.h"
 #include "core/tape/variable.h"
 #include "nn/module.h"
 #include "train/callback.h"
@@ -61,40 +62,27 @@ class TensorBoard {
 
  private:
   struct Impl;
-  explicit TensorBoard(std::unique_ptr<Impl> impl);
+  explicit TensorBoard(detail::Owner<Impl> impl);
 
-  std::unique_ptr<Impl> impl_;
+  detail::Owner<Impl> impl_;
 };
 
 /// TensorBoard under PyTorch's names.
 class SummaryWriter : public TensorBoard {
  public:
-  explicit SummaryWriter(const std::string& log_dir = "runs", Where where = Where::current())
-      : TensorBoard(log_dir, 0, where) {}
-  void add_scalar(const std::string& tag, double value, int64_t global_step = 0) {
-    scalar(tag, value, global_step);
-  }
+  explicit SummaryWriter(const std::string& log_dir = "runs", Where where = Where::current());
+  void add_scalar(const std::string& tag, double value, int64_t global_step = 0);
   template <std::derived_from<Variable> V>
   void add_scalar(const std::string& tag, const V& value, int64_t global_step = 0) {
     scalar(tag, value.item(), global_step);
   }
   /// Writes scalars "main/key".
   void add_scalars(const std::string& main_tag, const std::map<std::string, double>& values,
-                   int64_t global_step = 0) {
-    for (const auto& [key, value] : values) scalar(main_tag + "/" + key, value, global_step);
-  }
-  void add_histogram(const std::string& tag, const Variable& values, int64_t global_step = 0) {
-    histogram(tag, values, global_step);
-  }
-  void add_image(const std::string& tag, const Variable& pixels, int64_t global_step = 0) {
-    image(tag, pixels, global_step);
-  }
-  void add_images(const std::string& tag, const Variable& pixels, int64_t global_step = 0) {
-    image(tag, pixels, global_step);
-  }
-  void add_text(const std::string& tag, const std::string& text_string, int64_t global_step = 0) {
-    text(tag, text_string, global_step);
-  }
+                   int64_t global_step = 0);
+  void add_histogram(const std::string& tag, const Variable& values, int64_t global_step = 0);
+  void add_image(const std::string& tag, const Variable& pixels, int64_t global_step = 0);
+  void add_images(const std::string& tag, const Variable& pixels, int64_t global_step = 0);
+  void add_text(const std::string& tag, const std::string& text_string, int64_t global_step = 0);
   /// These functions have no effect, because every record is written at once.
   void flush() {}
   void close() {}

@@ -133,4 +133,5 @@ Timing timeit(const std::function<void()>& call, TimeitOptions options) {
   return timing;
 }
 
+StepTimer::StepTimer(Device device) : device_(device), last_(device) {}
 }  // namespace tapegrad

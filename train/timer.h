@@ -36,7 +36,7 @@ double steady_seconds();
 ///   timer.print();
 class StepTimer {
  public:
-  explicit StepTimer(Device device = cpu) : device_(device), last_(device) {}
+  explicit StepTimer(Device device = cpu);
 
   /// Adds the time since the last mark to this phase.
   void mark(StepPhase phase);

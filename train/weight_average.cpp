@@ -100,4 +100,5 @@ UseAverage::~UseAverage() {
   for (size_t i = 0; i < own_.size(); ++i) overwrite(average_.weights_[i].weight, own_[i]);
 }
 
+Ema::Ema(const nn::Module& model, double decay) : Ema(model, EmaOptions{.decay = decay}) {}
 }  // namespace tapegrad

@@ -73,7 +73,7 @@ class Ema final : public WeightAverage {
  public:
   /// Throws ArgumentError unless 0 <= decay < 1.
   explicit Ema(const nn::Module& model, EmaOptions options = {});
-  Ema(const nn::Module& model, double decay) : Ema(model, EmaOptions{.decay = decay}) {}
+  Ema(const nn::Module& model, double decay);
 
  private:
   double share(int64_t update) const override;

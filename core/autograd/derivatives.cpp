@@ -224,4 +224,13 @@ std::vector<Variables> hessian(ListFunction f, const Variables& xs, JacobianOpti
   return jacobian(ListFunction::of_list(gradient), xs, options);
 }
 
+Variables as_list(const Variable& y) { return {y}; }
+Variables list_of(const Variable& v) { return v.defined() ? Variables{v} : Variables(); }
+JacobianProduct only(Products&& all) { return {all.outputs[0], all.products[0]}; }
+Variables ListFunction::operator()(const Variables& xs) const { return call_(f_, xs); }
+
 }  // namespace tapegrad::detail
+
+namespace tapegrad {
+Variable JacobianProduct::operator[](int part) const { return detail::part_at(*this, part); }
+}  // namespace tapegrad

@@ -45,7 +45,7 @@ struct JacobianOptions {
 struct JacobianProduct {
   static constexpr int kParts = 2;
   Variable output, product;
-  Variable operator[](int part) const { return detail::part_at(*this, part); }
+  Variable operator[](int part) const;
 };
 struct Products {
   std::vector<Variable> outputs, products;
@@ -55,7 +55,7 @@ namespace detail {
 
 using Variables = std::vector<Variable>;
 
-inline Variables as_list(const Variable& y) { return {y}; }
+Variables as_list(const Variable& y);
 inline Variables as_list(Variables ys) { return ys; }
 template <typename Ys>
 requires requires { std::tuple_size<Ys>::value; }
@@ -92,7 +92,7 @@ class ListFunction {
  public:
   using Call = Variables (*)(void* f, const Variables& xs);
   ListFunction(void* f, Call call) : f_(f), call_(call) {}
-  Variables operator()(const Variables& xs) const { return call_(f_, xs); }
+  Variables operator()(const Variables& xs) const;
 
   template <typename F>
   static ListFunction of_list(F& f) {
@@ -116,8 +116,8 @@ class ListFunction {
   Call call_;
 };
 
-inline Variables list_of(const Variable& v) { return v.defined() ? Variables{v} : Variables(); }
-inline JacobianProduct only(Products&& all) { return {all.outputs[0], all.products[0]}; }
+Variables list_of(const Variable& v);
+JacobianProduct only(Products&& all);
 
 Products vjp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options);
 Products jvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options);

@@ -134,4 +134,21 @@ std::vector<Variable> FunctionCall::record(const std::vector<Variable>& results,
   return recorded;
 }
 
+double SavedItem::toDouble() const { return to<double>(); }
+int64_t SavedItem::toInt() const { return to<int64_t>(); }
+bool SavedItem::toBool() const { return to<bool>(); }
+const Variable& SavedItem::toTensor() const { return get<Variable>(); }
+std::vector<int64_t> SavedItem::toIntVector() const { return get<Dims>().vec(); }
+const std::string& SavedItem::toStringRef() const { return get<std::string>(); }
+Variable SavedTensors::operator[](size_t i) const {
+  if (i >= size()) [[unlikely]]
+    fail_index(i);
+  return data()[i];
+}
+void Context::save_for_backward(std::vector<Variable> variables) { saved_ = std::move(variables); }
+SavedTensors Context::get_saved_variables() const { return saved_tensors(); }
+SavedTensors Context::saved_variables() const { return saved_tensors(); }
+void Context::mark_non_differentiable(std::vector<Variable> results) {
+  constant_ = std::move(results);
+}
 }  // namespace tapegrad::autograd

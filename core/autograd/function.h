@@ -45,12 +45,12 @@ class SavedItem {
   requires(!std::same_as<std::remove_cvref_t<T>, SavedItem>) SavedItem(T&& value)
       : value_(Stored<std::decay_t<T>>(std::forward<T>(value))) {}
 
-  double toDouble() const { return to<double>(); }
-  int64_t toInt() const { return to<int64_t>(); }
-  bool toBool() const { return to<bool>(); }
-  const Variable& toTensor() const { return get<Variable>(); }
-  std::vector<int64_t> toIntVector() const { return get<Dims>().vec(); }
-  const std::string& toStringRef() const { return get<std::string>(); }
+  double toDouble() const;
+  int64_t toInt() const;
+  bool toBool() const;
+  const Variable& toTensor() const;
+  std::vector<int64_t> toIntVector() const;
+  const std::string& toStringRef() const;
   template <typename T>
   T to() const {
     if constexpr (std::is_arithmetic_v<T>)
@@ -92,11 +92,7 @@ class SavedItem {
 /// The values saved by forward, in their order.
 struct SavedTensors : std::vector<Variable> {
   /// Throws IndexError if there is no value i.
-  Variable operator[](size_t i) const {
-    if (i >= size()) [[unlikely]]
-      fail_index(i);
-    return data()[i];
-  }
+  Variable operator[](size_t i) const;
 
  private:
   [[noreturn, gnu::cold]] void fail_index(size_t i) const;
@@ -106,7 +102,7 @@ struct SavedTensors : std::vector<Variable> {
 class Context {
  public:
   /// Saves arguments and results of forward.
-  void save_for_backward(std::vector<Variable> variables) { saved_ = std::move(variables); }
+  void save_for_backward(std::vector<Variable> variables);
   template <std::derived_from<Variable>... Vs>
   requires(sizeof...(Vs) > 0) void save_for_backward(const Vs&... variables) {
     saved_ = {variables...};
@@ -119,15 +115,15 @@ class Context {
   std::array<Variable, n> saved_tensors(Where where = Where::current()) const {
     return tapegrad::detail::exactly<n>(saved_tensors(), where);
   }
-  SavedTensors get_saved_variables() const { return saved_tensors(); }
-  SavedTensors saved_variables() const { return saved_tensors(); }
+  SavedTensors get_saved_variables() const;
+  SavedTensors saved_variables() const;
   /// Returns whether the argument requires a gradient. Argument 0 is the first one after the
   /// context.
   bool needs_input_grad(size_t argument) const;
 
   /// Declares results of forward without a gradient, such as indices. They do not require a
   /// gradient.
-  void mark_non_differentiable(std::vector<Variable> results) { constant_ = std::move(results); }
+  void mark_non_differentiable(std::vector<Variable> results);
   template <std::derived_from<Variable>... Vs>
   requires(sizeof...(Vs) > 0) void mark_non_differentiable(const Vs&... results) {
     constant_ = {results...};

@@ -53,10 +53,8 @@ GradientOfOne grad(const Y& y, const X& x, const Variable& seed, B retain_graph,
                           .create_graph = create_graph,
                           .allow_unused = allow_unused});
 }
-inline std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
-                                  GradOptions options = {}, Where where = Where::current()) {
-  return grad(y, xs, {}, options, where);
-}
+std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
+                           GradOptions options = {}, Where where = Where::current());
 /// Overload with a seed as third argument. {} means default options.
 template <std::derived_from<Variable> V>
 GradientOfOne grad(const Variable& y, const Variable& x, const V& seed,
@@ -68,10 +66,8 @@ std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, cons
                            Where where = Where::current()) {
   return grad(y, xs, seed, GradOptions(), where);
 }
-inline std::vector<Variable> grad(const Variable& y, std::initializer_list<Variable> xs,
-                                  GradOptions options = {}, Where where = Where::current()) {
-  return grad(y, std::span<const Variable>(xs.begin(), xs.size()), {}, options, where);
-}
+std::vector<Variable> grad(const Variable& y, std::initializer_list<Variable> xs,
+                           GradOptions options = {}, Where where = Where::current());
 /// Overload with a seed and options: grad(y, {a, b}, ones_like(y), {.create_graph = true}).
 template <std::derived_from<Variable> V>
 std::vector<Variable> grad(const Variable& y, std::initializer_list<Variable> xs, const V& seed,
@@ -84,12 +80,8 @@ std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variabl
                            std::span<const Variable> seeds = {}, GradOptions options = {},
                            Where where = Where::current());
 
-inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
-                                  std::initializer_list<Variable> xs, GradOptions options = {},
-                                  Where where = Where::current()) {
-  return grad(std::span<const Variable>(ys.begin(), ys.size()),
-              std::span<const Variable>(xs.begin(), xs.size()), {}, options, where);
-}
+std::vector<Variable> grad(std::initializer_list<Variable> ys, std::initializer_list<Variable> xs,
+                           GradOptions options = {}, Where where = Where::current());
 /// libtorch's order of arguments. A template, so that g++ takes {.grad_outputs = {seed}} for
 /// GradOptions.
 template <std::derived_from<Variable> Seed>
@@ -103,13 +95,8 @@ std::vector<Variable> grad(std::initializer_list<Variable> ys, std::initializer_
                .create_graph = create_graph,
                .allow_unused = allow_unused});
 }
-inline std::vector<Variable> grad(VariableList ys, VariableList xs, VariableList seeds,
-                                  std::optional<bool> retain_graph, bool create_graph = false,
-                                  bool allow_unused = false) {
-  return grad(ys, xs, seeds,
-              {.retain_graph = retain_graph.value_or(create_graph),
-               .create_graph = create_graph,
-               .allow_unused = allow_unused});
-}
+std::vector<Variable> grad(VariableList ys, VariableList xs, VariableList seeds,
+                           std::optional<bool> retain_graph, bool create_graph = false,
+                           bool allow_unused = false);
 
 }  // namespace tapegrad

@@ -530,7 +530,7 @@ void print(const V& x) {
 /// A list of variables: {x, y}, a std::vector or a std::span.
 struct VariableList : std::span<const Variable> {
   VariableList(std::initializer_list<Variable> list) : span(list.begin(), list.size()) {}
-  VariableList(const std::vector<Variable>& list) : span(list) {}
+  VariableList(const std::vector<Variable>& list) : span(list.data(), list.size()) {}
   VariableList(std::span<const Variable> list) : span(list) {}
   template <std::same_as<std::vector<Tensor>> Tensors>
   VariableList(const Tensors&) noexcept(detail::refuse_tensor<Tensors>()) {}

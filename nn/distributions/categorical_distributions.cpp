@@ -148,3 +148,17 @@ Variable RelaxedOneHotCategorical::draw_differentiably(const Shape& sample_shape
 }
 
 }  // namespace tapegrad::distributions
+
+namespace tapegrad::distributions {
+Categorical::Categorical(const Variable& p, Where where) : Categorical(Odds{p, {}, where}) {}
+Multinomial::Multinomial(int64_t count, const Variable& probs, Where where)
+    : Multinomial(count, Odds{probs, {}, where}) {}
+OneHotCategorical::OneHotCategorical(const Variable& p, Where where)
+    : OneHotCategorical(Odds{p, {}, where}) {}
+OneHotCategorical::OneHotCategorical(const Odds& odds)
+    : Distribution("OneHotCategorical", {odds.probs, odds.logits}), categorical(odds) {}
+RelaxedOneHotCategorical::RelaxedOneHotCategorical(const Parameter& heat, const Variable& p,
+                                                   Where where)
+    : RelaxedOneHotCategorical(heat, Odds{p, {}, where}) {}
+Shape RelaxedOneHotCategorical::value_shape() const { return categorical.logits.shape(); }
+}  // namespace tapegrad::distributions

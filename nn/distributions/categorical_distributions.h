@@ -9,8 +9,7 @@ namespace tapegrad::distributions {
 /// their sum.
 class Categorical final : public Distribution {
  public:
-  explicit Categorical(const Variable& p, Where where = Where::current())
-      : Categorical(Odds{p, {}, where}) {}
+  explicit Categorical(const Variable& p, Where where = Where::current());
   explicit Categorical(const Odds& odds);
   Variable entropy() const override;
   Variable mean() const override;      // NaN, because ids have no mean
@@ -26,8 +25,7 @@ class Categorical final : public Distribution {
 /// Distribution of the counts of the classes in total_count draws of a Categorical.
 class Multinomial final : public Distribution {
  public:
-  Multinomial(int64_t count, const Variable& probs, Where where = Where::current())
-      : Multinomial(count, Odds{probs, {}, where}) {}
+  Multinomial(int64_t count, const Variable& probs, Where where = Where::current());
   Multinomial(int64_t total_count, const Odds& odds);
   Variable entropy() const override;
   Variable mean() const override;
@@ -45,10 +43,8 @@ class Multinomial final : public Distribution {
 /// Categorical whose samples are rows of zeros with a single 1.
 class OneHotCategorical final : public Distribution {
  public:
-  explicit OneHotCategorical(const Variable& p, Where where = Where::current())
-      : OneHotCategorical(Odds{p, {}, where}) {}
-  explicit OneHotCategorical(const Odds& odds)
-      : Distribution("OneHotCategorical", {odds.probs, odds.logits}), categorical(odds) {}
+  explicit OneHotCategorical(const Variable& p, Where where = Where::current());
+  explicit OneHotCategorical(const Odds& odds);
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
@@ -66,8 +62,8 @@ class OneHotCategorical final : public Distribution {
 /// entropy() throw ArgumentError.
 class RelaxedOneHotCategorical final : public Distribution {
  public:
-  RelaxedOneHotCategorical(const Parameter& heat, const Variable& p, Where where = Where::current())
-      : RelaxedOneHotCategorical(heat, Odds{p, {}, where}) {}
+  RelaxedOneHotCategorical(const Parameter& heat, const Variable& p,
+                           Where where = Where::current());
   RelaxedOneHotCategorical(const Parameter& temperature, const Odds& odds);
   int event_rank() const override { return 1; }
 
@@ -79,7 +75,7 @@ class RelaxedOneHotCategorical final : public Distribution {
   Variable draw_differentiably(const Shape& sample_shape,
                                RandomGenerator& generator) const override;
 
-  Shape value_shape() const override { return categorical.logits.shape(); }
+  Shape value_shape() const override;
 };
 
 }  // namespace tapegrad::distributions

@@ -197,3 +197,11 @@ Variable Poisson::draw(const Shape& sample_shape, RandomGenerator& generator) co
 }
 
 }  // namespace tapegrad::distributions
+
+namespace tapegrad::distributions {
+Bernoulli::Bernoulli(const Parameter& p) : Bernoulli(Odds{p, {}, p.where()}) {}
+Binomial::Binomial(int64_t count, const Parameter& p) : Binomial(count, Odds{p, {}, p.where()}) {}
+NegativeBinomial::NegativeBinomial(const Parameter& count, const Parameter& p)
+    : NegativeBinomial(count, Odds{p, {}, p.where()}) {}
+Geometric::Geometric(const Parameter& p) : Geometric(Odds{p, {}, p.where()}) {}
+}  // namespace tapegrad::distributions

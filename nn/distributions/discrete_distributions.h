@@ -10,7 +10,7 @@ namespace tapegrad::distributions {
 /// Distribution of 1 with probability probs, and 0 otherwise.
 class Bernoulli final : public Distribution {
  public:
-  explicit Bernoulli(const Parameter& p) : Bernoulli(Odds{p, {}, p.where()}) {}
+  explicit Bernoulli(const Parameter& p);
   explicit Bernoulli(const Odds& odds);
   Variable entropy() const override;
   Variable mean() const override { return probs; }
@@ -27,7 +27,7 @@ class Bernoulli final : public Distribution {
 /// sums over all total_count + 1 values.
 class Binomial final : public Distribution {
  public:
-  Binomial(int64_t count, const Parameter& p) : Binomial(count, Odds{p, {}, p.where()}) {}
+  Binomial(int64_t count, const Parameter& p);
   Binomial(int64_t total_count, const Odds& odds);
   Variable entropy() const override;
   Variable mean() const override;
@@ -47,8 +47,7 @@ class Binomial final : public Distribution {
 /// probability probs; total_count may be any positive number. entropy() throws ArgumentError.
 class NegativeBinomial final : public Distribution {
  public:
-  NegativeBinomial(const Parameter& count, const Parameter& p)
-      : NegativeBinomial(count, Odds{p, {}, p.where()}) {}
+  NegativeBinomial(const Parameter& count, const Parameter& p);
   NegativeBinomial(const Parameter& total_count, const Odds& odds);
   Variable mean() const override;
   Variable variance() const override;
@@ -65,7 +64,7 @@ class NegativeBinomial final : public Distribution {
 /// Distribution of the number of failures before the first success, which has probability probs.
 class Geometric final : public Distribution {
  public:
-  explicit Geometric(const Parameter& p) : Geometric(Odds{p, {}, p.where()}) {}
+  explicit Geometric(const Parameter& p);
   explicit Geometric(const Odds& odds);
   Variable entropy() const override;
   Variable mean() const override;

@@ -75,3 +75,15 @@ Variable Distribution::draw_differentiably(const Shape&, RandomGenerator&) const
 }
 
 }  // namespace tapegrad::distributions
+
+namespace tapegrad::distributions {
+bool Parameter::is_number() const { return number_.has_value(); }
+bool Parameter::defined() const { return is_number() || variable_.defined(); }
+OptionalParameter::OptionalParameter() : Parameter(Variable()) {}
+OptionalParameter::OptionalParameter(const Parameter& value) : Parameter(value) {}
+Distribution::Distribution(std::string_view kind, const Distribution& part)
+    : of_number_(part.of_number_), kind_(kind) {}
+Variable Distribution::as_variable(const Parameter& value) const {
+  return value.as_variable(of_number_);
+}
+}  // namespace tapegrad::distributions

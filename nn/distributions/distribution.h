@@ -24,8 +24,8 @@ class Parameter {
   template <typename T>
   requires std::is_arithmetic_v<T> Parameter(T value, Where where = Where::current())
       : number_(double(value)), where_(where) {}
-  bool is_number() const { return number_.has_value(); }
-  bool defined() const { return is_number() || variable_.defined(); }
+  bool is_number() const;
+  bool defined() const;
   /// Returns the Variable, or the number as a Variable without dimensions.
   Variable as_variable(const TensorOptions& of_number) const;
   /// Returns the line of the program that passed the value, for errors of the distribution.
@@ -40,8 +40,8 @@ class Parameter {
 /// A parameter that may be left out: `Bernoulli({.probs = 0.5})`.
 struct OptionalParameter : Parameter {
   using Parameter::Parameter;
-  OptionalParameter() : Parameter(Variable()) {}
-  OptionalParameter(const Parameter& value) : Parameter(value) {}
+  OptionalParameter();
+  OptionalParameter(const Parameter& value);
 };
 
 /// Probabilities, or their logarithms up to a constant (for Bernoulli: the logits log p - log(1 -
@@ -90,10 +90,9 @@ class Distribution {
   /// `kind` must be a string literal.
   explicit Distribution(std::string_view kind, std::initializer_list<Parameter> parameters = {});
   /// Gives numbers the dtype and the device that they have in `part`.
-  Distribution(std::string_view kind, const Distribution& part)
-      : of_number_(part.of_number_), kind_(kind) {}
+  Distribution(std::string_view kind, const Distribution& part);
   std::string_view kind() const { return kind_; }
-  Variable as_variable(const Parameter& value) const { return value.as_variable(of_number_); }
+  Variable as_variable(const Parameter& value) const;
   /// Returns the shape of a single sample: [batch, event].
   virtual Shape value_shape() const;
 

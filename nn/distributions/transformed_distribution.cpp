@@ -91,3 +91,15 @@ Variable MixtureSameFamily::draw(const Shape& sample_shape, RandomGenerator& gen
 }
 
 }  // namespace tapegrad::distributions
+
+namespace tapegrad::distributions {
+int TransformedDistribution::event_rank() const { return base_->event_rank(); }
+Shape TransformedDistribution::value_shape() const { return base_->value_shape(); }
+Variable Independent::mean() const { return base_->mean(); }
+Variable Independent::variance() const { return base_->variance(); }
+int Independent::event_rank() const { return base_->event_rank() + ndims_; }
+int MixtureSameFamily::event_rank() const { return components_->event_rank(); }
+Variable MixtureSameFamily::spread(const Variable& value) const {
+  return value.unsqueeze(-1 - event_rank());
+}
+}  // namespace tapegrad::distributions

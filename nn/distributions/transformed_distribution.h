@@ -27,7 +27,7 @@ class TransformedDistribution : public Distribution {
         base_(std::make_shared<D>(base)),
         transform_(transforms) {}
   const Distribution& base_dist() const { return *base_; }
-  int event_rank() const override { return base_->event_rank(); }
+  int event_rank() const override;
 
  private:
   Variable log_prob_at(const Variable& value) const override;
@@ -36,7 +36,7 @@ class TransformedDistribution : public Distribution {
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
   Variable draw_differentiably(const Shape& sample_shape,
                                RandomGenerator& generator) const override;
-  Shape value_shape() const override { return base_->value_shape(); }
+  Shape value_shape() const override;
 
   std::shared_ptr<const Distribution> base_;
   ComposeTransform transform_;
@@ -55,9 +55,9 @@ class Independent final : public Distribution {
   }
   const Distribution& base_dist() const { return *base_; }
   Variable entropy() const override;
-  Variable mean() const override { return base_->mean(); }
-  Variable variance() const override { return base_->variance(); }
-  int event_rank() const override { return base_->event_rank() + ndims_; }
+  Variable mean() const override;
+  Variable variance() const override;
+  int event_rank() const override;
 
  private:
   Variable log_prob_at(const Variable& value) const override;
@@ -81,14 +81,14 @@ class MixtureSameFamily final : public Distribution {
         components_(std::make_shared<D>(components)) {}
   Variable mean() const override;
   Variable variance() const override;
-  int event_rank() const override { return components_->event_rank(); }
+  int event_rank() const override;
 
  private:
   Variable log_prob_at(const Variable& value) const override;
   Variable cdf_at(const Variable& value) const override;
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
   /// Inserts the dimension of the components.
-  Variable spread(const Variable& value) const { return value.unsqueeze(-1 - event_rank()); }
+  Variable spread(const Variable& value) const;
   Variable weights() const;
 
   Categorical mixture_;

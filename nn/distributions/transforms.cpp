@@ -90,3 +90,9 @@ Variable ComposeTransform::sign() const {
 }
 
 }  // namespace tapegrad::distributions
+
+namespace tapegrad::distributions {
+Transforms::Transforms(std::initializer_list<Any> list) : list_(list) {}
+Transforms::Transforms(const std::vector<Any>& list) : list_(list) {}
+ComposeTransform::ComposeTransform(const Transforms& parts) : parts_(parts) {}
+}  // namespace tapegrad::distributions

@@ -74,8 +74,8 @@ class Transforms {
     Any(const T& value) : transform(std::make_shared<T>(value)) {}
     std::shared_ptr<const Transform> transform;
   };
-  Transforms(std::initializer_list<Any> list) : list_(list) {}
-  Transforms(const std::vector<Any>& list) : list_(list) {}
+  Transforms(std::initializer_list<Any> list);
+  Transforms(const std::vector<Any>& list);
   template <std::derived_from<Transform> T>
   Transforms(const T& transform) : list_{Any(transform)} {}
   const std::vector<Any>& list() const { return list_; }
@@ -86,7 +86,7 @@ class Transforms {
 /// Applies transforms one after another, as one transform.
 class ComposeTransform final : public Transform {
  public:
-  explicit ComposeTransform(const Transforms& parts) : parts_(parts) {}
+  explicit ComposeTransform(const Transforms& parts);
   Variable operator()(const Variable& x) const override;
   Variable inv(const Variable& y) const override;
   Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;

@@ -270,6 +270,8 @@ void add_form_rows(Table& table) {
                   "Setting::Setting Betas::Betas Sections::Sections Sections::is_list "
                   "Sections::list Sections::number");
   table.leave_out("a deduction guide", "StackDataset");
+  table.leave_out("copies and moves", "Dataset::Dataset Evaluation::Evaluation");
+  table.leave_out("definitions of members of Model", "bytes call copy kind");
   table.add("Variable::data ParameterList::append", [](const Variable& x) {
     nn::ParameterList().append(x);
     x.data();

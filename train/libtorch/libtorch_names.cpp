@@ -10,3 +10,19 @@ plain::Lambda Functional(std::function<Variable(const Variable&)> function) {
 }
 
 }  // namespace tapegrad::torch::nn
+
+namespace tapegrad::torch {
+double Scalar::toDouble() const { return to<double>(); }
+float Scalar::toFloat() const { return to<float>(); }
+int64_t Scalar::toLong() const { return to<int64_t>(); }
+int Scalar::toInt() const { return to<int>(); }
+bool Scalar::toBool() const { return to<bool>(); }
+TensorOptions dtype(DType type) { return TensorOptions().dtype(type); }
+TensorOptions device(Device where) { return TensorOptions().device(where); }
+TensorOptions requires_grad(bool on) { return TensorOptions().requires_grad(on); }
+}  // namespace tapegrad::torch
+
+namespace tapegrad::torch::optim {
+OptimizerParamGroup::OptimizerParamGroup(std::vector<Variable> of)
+    : plain::ParamGroup{.params = std::move(of)} {}
+}  // namespace tapegrad::torch::optim

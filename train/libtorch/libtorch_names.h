@@ -64,11 +64,11 @@ using std::optional;
 /// A number with the names of libtorch's conversions.
 struct Scalar : Number {
   using Number::Number;
-  double toDouble() const { return to<double>(); }
-  float toFloat() const { return to<float>(); }
-  int64_t toLong() const { return to<int64_t>(); }
-  int toInt() const { return to<int>(); }
-  bool toBool() const { return to<bool>(); }
+  double toDouble() const;
+  float toFloat() const;
+  int64_t toLong() const;
+  int toInt() const;
+  bool toBool() const;
 };
 
 /// Concatenates the parts: torch::str("step-", 3, ".pt").
@@ -96,9 +96,9 @@ using ::tapegrad::checkpoint;
 }
 }  // namespace utils
 
-inline TensorOptions dtype(DType type) { return TensorOptions().dtype(type); }
-inline TensorOptions device(Device where) { return TensorOptions().device(where); }
-inline TensorOptions requires_grad(bool on = true) { return TensorOptions().requires_grad(on); }
+TensorOptions dtype(DType type);
+TensorOptions device(Device where);
+TensorOptions requires_grad(bool on = true);
 
 namespace indexing = ::tapegrad;
 /// A reduction that also converts to its name, for options of other types such as
@@ -266,7 +266,7 @@ using LBFGSOptions = OptionsOf<plain::LBFGSOptions>;
 /// For groups.emplace_back(net.parameters(), std::make_unique<AdamWOptions>(AdamWOptions(1e-3))).
 /// The group gets the options that ParamGroup has; all other options are those of the optimizer.
 struct OptimizerParamGroup : plain::ParamGroup {
-  OptimizerParamGroup(std::vector<Variable> of) : plain::ParamGroup{.params = std::move(of)} {}
+  OptimizerParamGroup(std::vector<Variable> of);
   template <typename Plain, auto... kFirst>
   OptimizerParamGroup(std::vector<Variable> of,
                       const std::unique_ptr<Chained<Plain, kFirst...>>& options)
