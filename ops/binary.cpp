@@ -10,6 +10,7 @@
 #include "ops/create.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/pointwise_kernels.h"
+#include "ops/rearrange.h"
 #include "ops/unary.h"
 
 namespace tapegrad {
@@ -332,9 +333,16 @@ Variable& run_in_place(Variable& a, const Operand& b) {
   }
   const ErrorLine line(b.where);
   const DType dtype = common_dtype(Op::kName, a, b);
-  if (dtype != a.dtype())
-    fail<DTypeError>(Op::kName, ": the result is ", name(dtype),
-                     ", which does not fit in place into ", name(a.dtype()));
+  if (dtype != a.dtype()) {
+    if (!is_float(a.dtype()))
+      fail<DTypeError>(Op::kName, ": the result is ", name(dtype),
+                       ", which does not fit in place into ", name(a.dtype()));
+    // A wider float: the result is computed in its type and rounded once.
+    const Variable result = run<Op>({a, b.where}, b);
+    if (result.shape() != a.shape())
+      fail<ShapeError>(Op::kName, ": ", result.shape(), " does not fit in place into ", a.shape());
+    return copy_(a, result, b.where);
+  }
   apply_in_place(Op{}, b.where, a, as_factor(Op::kName, b, dtype, a.device()));
   return a;
 }

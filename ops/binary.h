@@ -129,8 +129,8 @@ Variable operator!(const Variable& x);
 /// derivative, 0 * inf gives NaN, so keep the unselected operand finite.
 Variable where(const Variable& condition, Operand a, Operand b);
 
-/// In-place variants: the result is written into a, which keeps its shape and dtype. They throw
-/// ShapeError or DTypeError, and leave a unchanged, if the result has another shape or dtype.
+/// In-place variants: the result is written into a, which keeps its shape and dtype; a wider float
+/// is rounded. For another shape, or dtype if a has no floats: ShapeError, DTypeError, a unchanged.
 Variable& add_(Variable& a, const Operand& b);
 Variable& sub_(Variable& a, const Operand& b);
 Variable& mul_(Variable& a, const Operand& b);

@@ -375,10 +375,35 @@ TEST(BinaryInPlace, AResultThatDoesNotFitChangesNothing) {
   expect_error<DTypeError>("add: the result is float32", [&] { n += 0.5; });
   expect_error<DTypeError>("div: the quotient is a float", [&] { n /= 2; });
   Variable narrow = Variable(Tensor::full({2}, 1, f32));
-  expect_error<DTypeError>("sub: the result is float64", [&] { narrow -= x; });
+  expect_error<ShapeError>("sub: [3, 2] does not fit in place into [2]", [&] {
+    narrow -= make(Doubles(6), {3, 2});
+  });
+  EXPECT_EQ(narrow.value().storage().version(), 0u);
   EXPECT_EQ(x.to_vector<double>(), (Doubles{1, 2}));
   EXPECT_EQ(n.to_vector<int64_t>(), (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(x.value().storage().version(), 0u);
+}
+
+// The results of PyTorch 2.15.
+TEST(BinaryInPlace, AWiderFloatIsRoundedOnce) {
+  Variable x = Variable(Tensor::full({2}, 1, bf16));
+  x -= make({0.01, 0.001}).to(f32);
+  EXPECT_EQ(x.dtype(), bf16);
+  EXPECT_EQ(x.to_vector<double>(), (Doubles{0.98828125, 1}));
+  Variable y = Variable(Tensor::full({2}, 3, f16));
+  y /= make({7, 9});
+  EXPECT_EQ(y.dtype(), f16);
+  EXPECT_EQ(y.to_vector<double>(), (Doubles{0.428466796875, 0.33325195312500}));
+
+  Variable a = make({1, 2}).to(f32), w = make({3, 5});
+  a.requires_grad_();
+  w.requires_grad_();
+  Variable z = a * 1;
+  z *= w;
+  sum(z).backward();
+  EXPECT_EQ(a.grad().to_vector<double>(), (Doubles{3, 5}));
+  EXPECT_EQ(w.grad().to_vector<double>(), (Doubles{1, 2}));
+  EXPECT_EQ(w.grad().dtype(), f64);
 }
 
 TEST(BinaryInPlace, AnOperandThatOverlapsTheTargetIsReadFirst) {
