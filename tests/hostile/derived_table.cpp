@@ -80,11 +80,13 @@ void add_distribution_rows(Table& table) {
   table.add(
       "Distribution::stddev Distribution::cdf Distribution::icdf Distribution::event_rank "
       "Distribution::batch_shape Distribution::event_shape Multinomial::event_rank "
-      "Dirichlet::event_rank MultivariateNormal::event_rank",
+      "Dirichlet::event_rank MultivariateNormal::event_rank Normal::stddev HalfNormal::stddev "
+      "Uniform::stddev Exponential::stddev Laplace::stddev Gumbel::stddev",
       [](const Variable& a, const Variable& b, const Variable& value) {
         if (!is_small(a) || !is_small(b) || !is_small(value)) return;
         attempt([&] { use(Normal(a, b), value); }, [&] { use(Uniform(a, b), value); },
                 [&] { use(Exponential(a), value); }, [&] { use(Laplace(a, b), value); },
+                [&] { use(HalfNormal(a), value); }, [&] { use(Gumbel(a, b), value); },
                 [&] { use(LogNormal(a, b), value); }, [&] { use(Gamma(a, b), value); },
                 [&] { use(Dirichlet(a), value); }, [&] { use(Multinomial(3, a), value); });
       });
