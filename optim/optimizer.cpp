@@ -307,18 +307,29 @@ std::shared_ptr<Optimizer::RecordedStep> Optimizer::record_step(const StepGuard&
   if (capture == nullptr) return nullptr;
   const auto step = std::make_shared<RecordedStep>(RecordedStep{guard, {}});
   // The state may be replaced, or added to, while the program keeps handles to the old tensors.
-  const auto states_of = [](const Optimizer& optimizer) {
-    std::vector<const TensorStorage*> states;
+  const auto every_state = [](const Optimizer& optimizer, const auto& holds) {
     for (const Group& group : optimizer.groups_)
       for (const Slot& slot : group.slots)
-        for (const Tensor& state : slot.state) states.push_back(state ? &state.storage() : nullptr);
-    return states;
+        for (const Tensor& state : slot.state)
+          if (!holds(state ? &state.storage() : nullptr)) return false;
+    return true;
   };
-  capture->on_setting([=, self = handle(), groups = groups_.size(), states = states_of(*this)] {
-    const auto* optimizer = find<Optimizer>(self);
-    return optimizer != nullptr && optimizer->groups_.size() == groups &&
-           states_of(*optimizer) == states;
+  std::vector<const TensorStorage*> states;
+  every_state(*this, [&](const TensorStorage* state) {
+    states.push_back(state);
+    return true;
   });
+  capture->on_setting(
+      [every_state, self = handle(), groups = groups_.size(), states = std::move(states)] {
+        const auto* optimizer = find<Optimizer>(self);
+        if (optimizer == nullptr || optimizer->groups_.size() != groups) return false;
+        size_t next = 0;
+        return every_state(*optimizer,
+                           [&](const TensorStorage* state) {
+                             return next < states.size() && states[next++] == state;
+                           }) &&
+               next == states.size();
+      });
   capture->before_replay(  // the optimizer exists, because on_setting() has asked
       [self = handle(), step] { find<Optimizer>(self)->replay_step(*step); },
       [self = handle(), step] {
