@@ -157,7 +157,7 @@ gradients times random weights, where PyTorch implements them. Errors are the ma
 place of the largest magnitude. Limits: {LIMITS['out']} for results, {LIMITS['grad']} for gradients, {LIMITS['second']} for second-order gradients.
 Gradients of `Hardsigmoid` and `CELU` in float64 are measured in units of float32, because PyTorch 1.13 computes 1 / 6
 and 1 / alpha in float32; so are second-order gradients of `BCELoss`, because PyTorch adds 1e-12 to their divisors.
-Those of `weight_norm` are not compared, because PyTorch's fail `gradgradcheck`.
+Second-order gradients of `weight_norm` are not compared, because PyTorch's `_weight_norm` fails `gradgradcheck`.
 PyTorch 1.13 lacks `RMSNorm` and a derivative of `ChannelShuffle`; the script defines both by their formulas. Not
 compared: `Step` and `Lambda`, which PyTorch lacks, and the random numbers of dropout.
 

@@ -16,9 +16,9 @@ namespace {
 
 using B = Batch<float>;
 constexpr int64_t kLane = kLanes<float>;
-constexpr int64_t kMaxTaps = 64;                    // elements of a channel's kernel for own dw
-constexpr int64_t kMostTaps = 16384;                // elements of a channel's kernel
-constexpr int64_t kBandFloats = 1 << 16;            // of a padded band, a quarter of a small cache
+constexpr int64_t kMaxTaps = 64;          // elements of a channel's kernel for own dw
+constexpr int64_t kMostTaps = 16384;      // elements of a channel's kernel
+constexpr int64_t kBandFloats = 1 << 16;  // of a padded band: 256 KiB of the second-level cache
 constexpr int kMostOutputs = kLane >= 16 ? 12 : 5;  // channels of two vectors in registers
 constexpr int kTogether = kLane >= 16 ? 2 : 1;      // channels whose sums fit in registers
 constexpr int64_t kMaxPieces = 64;                  // parts of the batch, each with its own sums
