@@ -89,11 +89,11 @@ class TapeNode : public Counted, public Pooled {
   bool is_leaf() const { return number_ == 0; }
   Where where() const { return where_; }
   const std::string* scope() const {
-    return scope_;
-  }  // name of the module that recorded the node,
-     // or null
+    return scope_;  // name of the module that recorded the node; null outside of all modules
+  }
 
-  /// Calls the hook with each complete gradient of an output, before the prehooks.
+  /// Calls the hook with each complete gradient of an output. Hooks of outputs run before the
+  /// prehooks.
   HookHandle register_hook(uint32_t output, GradientHook hook);
   HookHandle register_prehook(NodePreHook hook);
   HookHandle register_hook(NodeHook hook);

@@ -205,12 +205,12 @@ class Variable : public VariableOps {
   /// Removes the history of this Variable and of its copies, which become leaves that require no
   /// gradient. Throws AutogradError for a view.
   Variable& detach_();
-  /// Shares storage, without history; the storage's version counts writes.
+  /// Returns a constant that shares the storage; the storage's version counts writes to either.
   Variable detach(Where where = Where::current()) const { return Variable(value(where)); }
-  // of both
+
   /// Replaces the value of a leaf or constant: other storage, device, dtype or shape under the same
   /// handle. Its gradient is cleared, and views made before keep the old value and its history.
-  /// AutogradError for results of ops.
+  /// Throws AutogradError for results of ops.
   void rebind(Tensor value) const;
   /// PyTorch's p.data = x: rebind() to the value of x, which shares its memory with this variable.
   /// The gradient is kept if shape, dtype and device are unchanged.
@@ -359,9 +359,9 @@ class Variable : public VariableOps {
     Tensor value;
     TapeEdge edge;
     RefPtr<State> base;     // set for views; the base itself is never a view
-    uint32_t rewrites = 0;  // base: number of histories so far; view: the base's number it derives
-                            // from
-    uint32_t bindings = 0;  // of a base: values it has had; of a view: the one it is a part of
+    uint32_t rewrites = 0;  // base: changes of its history; view: the base's count when the history
+                            // of the view was derived
+    uint32_t bindings = 0;  // base: number of its storage; view: number of the storage it views
     std::shared_ptr<Variable> retained;  // gradient kept by retain_grad()
 
     template <typename Make>
