@@ -55,8 +55,8 @@ Variable hardtanh(Variable x, double min_val = -1.0, double max_val = 1.0,
 Variable& relu_(Variable& x, Where where = Where::current());
 Variable& sigmoid_(Variable& x, Where where = Where::current());
 
-// Functions for ops that have an epilogue. / Returns the gradient of relu, computed from its
-// result; differentiable again.
+// For ops that have an epilogue:
+/// Returns the gradient of relu, computed from its result y. Differentiable again.
 Variable relu_gradient(const Variable& dy, const Variable& y);
 /// Records gelu(x, Gelu::kTanh) whose value y a kernel has already computed.
 Variable gelu_tanh_known(const Variable& x, Tensor y, Where where);

@@ -114,9 +114,9 @@ struct GaussianNllOptions {
   double eps = 1e-6;  // lower bound of the variance; the gradient ignores the bound
   Reduction reduction = Reduction::kMean;
 };
-/// Returns (log var + (x - t)^2 / var) / 2. var has x's shape, or has no last dimension, or a last
-/// dimension of size
-/// 1. Throws ArgumentError for a negative variance.
+/// Returns (log var + (x - t)^2 / var) / 2. The shape of var is that of x, or that of x with a last
+/// dimension of size 1 or without the last dimension. Throws ArgumentError for a negative
+/// variance.
 Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Variable& var,
                            GaussianNllOptions options = {}, Where where = Where::current());
 /// Overload with PyTorch's arguments by position.

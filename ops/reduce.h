@@ -93,8 +93,8 @@ Variable var_over(const Variable& x, const Dims& dims, VarOptions options, Where
 Variable std_over(const Variable& x, const Dims& dims, VarOptions options, Where where);
 }  // namespace detail
 
-// Functions with dims are templates, because g++ 12 otherwise takes {.correction = 0} for dims. /
-// Returns the variance, computed in two passes and therefore accurate for a large mean.
+// Functions with dims are templates, because g++ 12 otherwise takes {.correction = 0} for dims.
+/// Returns the variance, computed in two passes and therefore accurate for a large mean.
 Variable var(const Variable& x, VarOptions options = {}, Where where = Where::current());
 template <std::convertible_to<const Variable&> V>
 Variable var(const V& x, const Dims& dims, VarOptions options = {},

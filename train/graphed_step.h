@@ -18,7 +18,7 @@
 // fixed addresses. The next call records the kernels of the function. Further calls copy their
 // inputs to the fixed addresses and replay the kernels, with results bit-identical to those of the
 // function. Each set of shapes and dtypes of the inputs has its own recording, so a last batch may
-// be smaller.
+// be smaller. Calls within NoGrad, InferenceMode and Autocast have separate recordings.
 //
 // A replay repeats only the kernels. Host code of the function runs only when the function runs:
 // numbers computed by host code, and tensors made of them, keep their values, branches keep their
@@ -60,19 +60,19 @@
 // variable, the input keeps its values until the next call.
 //
 // Tensors that the function reads in addition to its inputs are read at their address in each
-// replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
-// step is recorded again; likewise if a parameter is frozen or thawed, if a module that asked for
-// its mode changes it (train(), eval()), if a leaf or a module gets or loses a hook, if parameters
-// are added to an optimizer, if a learning rate or a weight decay that the function itself has read
-// (group.lr, as an optimizer of the user does) is set to another value, if the momentum of a batch
-// norm or the default dtype is set, if another variable is assigned to a member of a module
-// (net.weight = w), and if a gradient that the step reads is another tensor than it was, or was
-// cleared. Assigning to a variable that is no member of a module
-// goes unnoticed if another handle keeps the old value: write with copy_(). Calls within NoGrad,
-// InferenceMode and Autocast have separate recordings. Class ids and indices are checked in each
-// replay too. If a check fails on the CPU, generators and optimizers are in the state in which the
-// function would have left them, and leaves have no gradients unless they had some before the call;
-// on a GPU the error is thrown by a later call.
+// replay, so writes to them take effect. The step is recorded again after each of these changes:
+//
+//   - such a tensor is replaced (load_state_dict(), to(), net.weight = w)
+//   - a parameter is frozen or thawed, a hook is added or removed, or an optimizer gets parameters
+//   - a module that asked for its mode changes it (train(), eval())
+//   - a learning rate or weight decay that the function itself has read (group.lr), the momentum of
+//     a batch norm, or the default dtype is set to another value
+//   - a gradient that the step reads is another tensor than before, or was cleared
+//
+// Assigning to a variable that is no member of a module goes unnoticed if another handle keeps the
+// old value: write with copy_(). Class ids and indices are checked in each replay, too. If a check
+// fails on the CPU, generators and optimizers are left as the function would leave them, and leaves
+// have only gradients from before the call. On a GPU a later call throws the error.
 #pragma once
 
 #include <concepts>

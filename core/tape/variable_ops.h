@@ -137,7 +137,7 @@ class VariableOps : public ReductionOps {
   Variable contiguous(Where where = Where::current()) const;
   Variable clone(Where where = Where::current()) const;
 
-  // Indexing: / x.index({0, Slice{1}, ellipsis}) is at(x, {...}).
+  // Indexing: x.index({0, Slice{1}, ellipsis}) is at(x, {...}).
   Variable index(const std::vector<Subscript>& subscripts, Where where = Where::current()) const;
   Variable index_put(const std::vector<Subscript>& subscripts, const Operand& values,
                      bool accumulate = false) const;

@@ -49,8 +49,8 @@ struct Mode {
   std::optional<tg::DType> autocast = {};
 };
 
-/// In half precision the loss is scaled by a power of two, so that small gradients do not become
-/// 0. Adam divides by the gradients' magnitude, so the scale has no other effect.
+/// In half precision the loss is scaled by a power of two, so that small gradients do not underflow
+/// to 0. Adam divides by the magnitude of the gradients, so the scale has no other effect.
 double loss_scale(const Mode& mode) { return mode.stored == tg::f16 ? 1024 : 1; }
 
 /// The state of the run is saved after every epoch, if there is a file for it.

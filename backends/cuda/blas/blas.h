@@ -27,8 +27,8 @@ struct Product {
   bool accumulate = false;
 };
 
-/// Runs on the device of `where`, in its current stream. c is row-major. The product for k = 0 is
-/// 0. Sums are float32, or float64 for float64 operands.
+/// Runs on the device of `where`, in its current stream. c is row-major, and is 0 if k = 0. Sums
+/// are float32, or float64 for float64 operands.
 void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64_t ldc,
           int64_t c_step, const Tensor& where);
 

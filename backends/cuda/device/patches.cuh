@@ -20,9 +20,8 @@ struct Patches {
   Extent kernel, stride, padding, dilation;
 
   TG_HD int64_t rows() const {
-    return kernel.numel() * count.numel();
-  }  // rows of columns for one
-     // plane
+    return kernel.numel() * count.numel();  // rows of columns for one plane
+  }
 };
 
 /// Writes element i of [planes, kernel, windows]; 0 in the padding.
