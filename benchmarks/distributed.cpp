@@ -6,8 +6,8 @@
 // Rank 0 prints a line: name, ranks, the median and the fastest step in ms, the share of the time
 // in which it only waited for gradients, its largest memory in MiB, and its memory between steps.
 // --zero takes AdamW as the optimizer; with 1 its state is divided by the ranks, and with 2 the
-// gradients are, too. With --alone the ranks do not communicate, which shows what they take from
-// each other on one machine. --schedule, of one rank, adds a line with what scale_model.py needs:
+// gradients are, too. With --alone the ranks do not communicate, which shows how much ranks on one
+// machine slow each other down. --schedule, for one rank, adds a line that scale_model.py reads:
 // seconds of the fastest step and backward pass, and for each bucket the bytes and the seconds from
 // the beginning of the pass to its last gradient. --engine prints lines of ranks, bytes, and
 // seconds of the fastest all-reduce. distributed.py compares with PyTorch.

@@ -84,7 +84,7 @@ std::vector<Variable> FlatParameters::parts() const {
 }
 
 /// Calls visit(number of the leaf in the row, first element in the leaf, first element in the part,
-/// count) for what the part of this rank consists of.
+/// count) for each section of a leaf that belongs to the part of this rank.
 template <typename Visit>
 void FlatParameters::visit_part(const Row& row, Visit visit) const {
   const int64_t length = row.part.numel(), begin = world_.rank() * length, end = begin + length;

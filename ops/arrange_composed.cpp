@@ -68,7 +68,7 @@ Variable combinations(const Variable& x, int64_t r, bool with_replacement, Where
     fail<ArgumentError>("combinations: more than 1e9 elements, of ", n, " for r = ", r);
   std::vector<int64_t> positions, now(is_empty ? 0 : size_t(r), 0);
   for (size_t i = 0; i < now.size(); ++i) now[i] = int64_t(i) * step;
-  // Element i may be at most n - 1 - (r - 1 - i) step, so that those behind it have a place.
+  // Element i is at most n - 1 - (r - 1 - i) step, so that later elements are below n.
   const auto most = [&](int64_t i) { return n - 1 - (r - 1 - i) * step; };
   bool is_valid = !is_empty;
   while (is_valid) {

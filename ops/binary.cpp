@@ -196,7 +196,7 @@ struct LargerGradient {
 
 struct Maximum : BinaryOp<kernels::maximum> {
   static constexpr std::string_view kName = "maximum";
-  static constexpr bool kTakesWideNumber = false;  // ties are of what the dtype can hold
+  static constexpr bool kTakesWideNumber = false;  // a tie is one of rounded numbers
   SavedInput<0> a{};
   SavedInput<1> b{};
   auto saved() { return std::tie(a, b); }

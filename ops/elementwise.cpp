@@ -118,7 +118,7 @@ struct Logit {
 template <const kernels::Binary& kernel, Literal name>
 struct ExtremeNumber : BinaryOp<kernel> {
   static constexpr std::string_view kName = name.text;
-  static constexpr bool kTakesWideNumber = false;  // ties are of what the dtype can hold
+  static constexpr bool kTakesWideNumber = false;  // a tie is one of rounded numbers
   SavedInput<0> a{};
   SavedInput<1> b{};
   auto saved() { return std::tie(a, b); }

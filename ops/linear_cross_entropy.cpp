@@ -130,7 +130,7 @@ struct LinearCrossEntropy {
   }
 };
 
-/// Returns whether the op computes what two ops would compute.
+/// Returns whether the op accepts the arguments; if not, linear() and cross_entropy() are called.
 bool fits(const Variable& x, const Variable& weight, const Variable& target,
           const LinearCrossEntropyOptions& options) {
   const Variable& bias = options.linear_bias;

@@ -75,7 +75,7 @@ class FixedInput {
   uint32_t version_ = 0, fixed_version_ = 0;
 };
 
-/// Modes of the caller's thread that decide what the function does.
+/// Modes of the caller's thread, by which the function of a step may choose its ops.
 struct Modes {
   bool records = is_recording(), is_inference = is_inference_mode(), casts = is_autocast_enabled();
   DType casts_to = autocast_dtype();
@@ -117,7 +117,7 @@ struct Shapes {
     renewals = replays > 1 ? 0 : renewals + 1;
     if (renewals == kMostRenewals) reason = std::move(why);
     replays = 0;
-    calls = warmup - 1;  // what has changed may need new warm-up work
+    calls = warmup - 1;  // a change may require a new warm-up
   }
   /// Called after a call of the function with the fixed inputs. A function that writes to an input
   /// is not recorded, because the caller's tensor would not change.

@@ -65,8 +65,8 @@ void with_stride(int64_t stride, const Run& run) {
   run(stride);
 }
 
-/// Maxima of windows of kWidth neighbours in one row. `size` elements are in the row, and `padding`
-/// before it.
+/// Maxima of windows of kWidth neighbours in one row, which has `size` elements after `padding`
+/// elements of padding.
 template <int kWidth, typename Stride, std::floating_point T>
 requires(kWidth == 2 || kWidth == 3) void max_pool_row(const T* x, int64_t size, int64_t padding,
                                                        Stride stride, int64_t count, T* y) {
@@ -112,7 +112,7 @@ template <typename Stride, typename T>
 bool max_pool_rows(const T* x, const Planes& p, const Strided& w, Stride stride, T* y) {
   if constexpr (std::floating_point<T>) {
     if (w.kernel.height != 1 || w.padding.height != 0 || w.dilation.width != 1) return false;
-    // Other strides would be gathered.
+    // Other strides would require gathers.
     if (w.stride.width != 1 || (w.kernel.width != 2 && w.kernel.width != 3)) return false;
     for (int64_t i = 0; i < p.out_height; ++i, y += p.out_width) {
       const T* row = x + i * w.stride.height * p.width;

@@ -86,7 +86,7 @@ void detail::rethrow(std::string_view op, Where where) {
   } catch (const std::length_error&) {
     throw_as(ArgumentError(std::string(op) + ": larger than the system allows"));
   }
-  __builtin_unreachable();  // what is not caught above has left
+  __builtin_unreachable();  // rethrowing always leaves the function
 }
 
 void detail::fail_freed() {

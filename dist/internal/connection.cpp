@@ -285,7 +285,7 @@ void Connection::run(Job& job) {
     if (is_aborting_ && ends_processes_) abort_now();
     end_all(failure.what());
   }
-  job.move = nullptr;  // drops references to tensors before the end is told
+  job.move = nullptr;  // drops references to tensors before wait() returns
   const std::lock_guard lock(job.state->mutex);
   job.state->error = error;
   job.state->interval = {begin, now()};

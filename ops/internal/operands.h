@@ -49,7 +49,7 @@ inline auto as_float(Variable x, Where where) -> Variable {
   return is_float(x.value(where).dtype()) ? std::move(x) : x.to(default_dtype(), where);
 }
 
-/// Both operands as Variables of their common dtype.
+/// Two operands as Variables of their common dtype.
 struct Pair {
   Variable a, b;
 

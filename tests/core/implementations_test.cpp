@@ -16,7 +16,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-std::string ran;  // what ran last
+std::string ran;  // name of the implementation that ran last
 int asked = 0;    // calls of Planned::accepts()
 
 constinit Kernel<void(const Tensor& x, int64_t size, Tensor& y)> toy{"toy"};

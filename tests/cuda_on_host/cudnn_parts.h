@@ -95,7 +95,7 @@ using GraphValues = std::map<std::int64_t, std::vector<double>>;
 const char* why_not(const Bag& operation);
 /// Computes a valid operation. Returns the tensors that received values.
 std::vector<std::int64_t> run_operation(const Bag& operation, GraphValues& values);
-/// Likewise for operations on images (cudnn_images.cpp) and for descriptors of windows.
+/// The same functions for operations on images (cudnn_images.cpp) and for descriptors of windows.
 const char* why_not_of_images(const Bag& operation);
 std::vector<std::int64_t> run_of_images(const Bag& operation, GraphValues& values);
 const char* why_not_resampling(const Bag& resampling);

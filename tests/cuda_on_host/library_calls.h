@@ -11,8 +11,8 @@ namespace coh {
 std::vector<std::string> take_library_calls();
 void note_library_call(const std::string& call);
 
-/// Where the products of cuBLAS are recorded, as "gemmBatched(NT, m x n x k, ld a b c, batch q)";
-/// null for nowhere.
+/// List to which products of cuBLAS are added, as "gemmBatched(NT, m x n x k, ld a b c, batch q)";
+/// null if products are not recorded.
 extern std::vector<std::string>* products;
 
 /// Sets whether cuSOLVER and cuFFT report that they do not support a problem.

@@ -1,5 +1,5 @@
 // Checks of loops that differ from one pass per step: ranks with different numbers of batches,
-// gradients that are sent later, captured steps, and what a profiler sees.
+// gradients that are sent later, captured steps, and the results of a profiler.
 #include <cmath>
 #include <sstream>
 

@@ -70,7 +70,7 @@ TEST(ComplexResults, PartsOfResultsByNumber) {
   expect_close(linalg::qr(m)[1], linalg::qr(m).r);
   expect_close(var_mean(m, 0)[1], tensor({1.5, 2.0}));
   EXPECT_THROW(linalg::svd(m)[3], IndexError);
-  const auto& largest = max(m, 1)[0];  // a value, not a part of what is gone
+  const auto& largest = max(m, 1)[0];  // a value, not a reference into a destroyed object
   const auto& sizes = (m * 2).sizes();
   const auto& output = nn::LSTM(2, 3)(zeros({4, 1, 2}))[0];
   GUESS("[2, 3]", largest);

@@ -30,7 +30,7 @@ TEST(FirstGuessNamed, Reductions) {
         norm(tensor({{-1.0, 2.0}, {4.0, -8.0}}), {.p = 1, .dim = 1, .keepdim = true}));
   EXPECT_TRUE(logsumexp(x, {.dim = 1}).equal(logsumexp(x, 1)));
   GUESS("[2, 1]", logsumexp(x, {.dim = 1, .keepdim = true}).shape());
-  // The forms by position mean what they meant.
+  // Positional forms are not taken for options.
   GUESS("[6, 15]", sum(x, {1}));
   GUESS("[[6],[15]]", sum(x, {1}, true));
   GUESS("[5, 7, 9]", sum(x, 0));

@@ -8,11 +8,11 @@
 //   made while recording, from a variable with a history, or if its base was written since.
 //   A write counts a version of the storage. A pass that reads a saved value of an older version
 //   fails. A recorded write replaces the history of the elements that it covers, and saves a copy
-//   of what it overwrites and its rule reads.
+//   of the overwritten values that its rule reads.
 //   A write fails, and changes nothing, if the target overlaps itself, or while recording if the
 //   target or its base is a leaf, if the target is a view without the history that its base has, or
 //   if its base is not contiguous.
-//   A checkpoint saves its inputs until the first pass that reads them, then what its ops save.
+//   A checkpoint saves its inputs until the first pass reads them, then the tensors of its ops.
 //   A pass frees the nodes that it runs, unless the graph is retained. A freed node fails.
 //   rebind() gives a leaf or constant a new storage. Views keep the old one and lose their base.
 #pragma once
@@ -76,7 +76,7 @@ struct Node {
   bool is_freed = false;
   bool is_checkpoint = false;  // recomputes its saved values in the first pass that reads them
   std::vector<Saved> recomputed = {};  // values saved from then on
-  bool may_be_recomputed = false;      // by a pass of which the model does not know what it read
+  bool may_be_recomputed = false;      // by a pass whose reads the model does not know
 };
 
 struct State;

@@ -1,6 +1,6 @@
 // Statements that compare two ways to the same bits: a captured step and its function, autocast and
-// casts by hand. Values that nobody else has are checked against each other; the leaves of the pool
-// take part, so that the model sees what the statements write.
+// casts by hand. Variables of the statement itself are compared with each other. Leaves of the pool
+// take part as well, so that the model checks the writes of the statements.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -124,7 +124,7 @@ struct DrawnStep {
         return where(a > by, a, b);
       case 17:
         return a.detach() * b + a;
-      case 18:  // may overwrite what a rule needs
+      case 18:  // may overwrite a value that a rule needs
         if (line.a >= 3) a += by;
         return a * b;
       case 19:
@@ -216,7 +216,7 @@ void Program::captured() {
   Way real(leaf.x, constant, kind);
   Way plain(leaf.x.detach().clone().requires_grad_(), constant.clone(), kind);
   if (scale != 1) plain.w.register_hook([scale](const Variable& g) { return g * scale; });
-  if (leaf.x.grad().defined())  // what the leaf has is what the other has
+  if (leaf.x.grad().defined())  // gives the other leaf the same gradient
     sum(plain.w * (leaf.x.grad().detach() * (1 / scale))).backward();
   if (!same_bits(plain.gradient(), real.gradient())) {  // -0.0 in place of 0.0
     plain.w.zero_grad();

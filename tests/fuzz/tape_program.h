@@ -28,7 +28,7 @@ struct Pair {
   ref::NodeRef probed = {};  // its history at that time
 };
 
-/// A function of one variable, and what its rule saves.
+/// A function of one variable, and the value that its rule saves.
 struct Function {
   const char* name;
   Variable (*call)(const Variable&);

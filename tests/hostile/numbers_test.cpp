@@ -59,7 +59,7 @@ TEST(HostileNumbers, T73_WhatFillsATensor) {
       EXPECT_THROW(fill_(x, value), ArgumentError) << value;
       EXPECT_THROW(masked_fill(x, mask, value), ArgumentError) << value;
     }
-    EXPECT_EQ(values(full({1}, 2.5, {.dtype = dtype})), Values{2});  // a fraction is cut, as ever
+    EXPECT_EQ(values(full({1}, 2.5, {.dtype = dtype})), Values{2});  // a fraction is truncated
   }
 }
 

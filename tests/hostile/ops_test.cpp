@@ -170,7 +170,7 @@ TEST(HostileOps, T77_Operands) {
               try_call({op, arguments_of(row, operands, requires_grad),
                         "operand " + std::to_string(i) + " of kind " + std::to_string(kind)});
           succeeded += success;
-          // These two combine shapes only.
+          // These two ops combine only shapes.
           const bool any_device = op.name == "meshgrid" || op.name == "broadcast_tensors";
           EXPECT_FALSE(success && kind == 10 && whole.size() > 1 && !any_device)
               << op.name << ": operand " << i << " is on another device";

@@ -156,7 +156,7 @@ TEST(HostileOptions, T75_AScalerKnowsOptimizersNotAddresses) {
   GradScaler scaler;
   const Variable x = leaf<float>({1});
   alignas(SGD) std::byte memory[sizeof(SGD)];
-  for (int i = 0; i < 2; ++i) {  // the second lies where the first lay
+  for (int i = 0; i < 2; ++i) {  // both optimizers have the same address
     auto* sgd = new (memory) SGD({x}, 0.1);
     scaler.scale(sum(x)).backward();
     EXPECT_TRUE(scaler.step(*sgd));

@@ -39,7 +39,7 @@ Variable values_of(const ValuesIndices& result, Variables& written) {
 
 struct Call {
   const char* name;
-  /// Computes a result of x [2, 4] and notes what will be written.
+  /// Computes a result of x [2, 4] and lists the operands that the test writes afterwards.
   std::function<Variable(const Variable& x, Variables& written)> run;
 };
 

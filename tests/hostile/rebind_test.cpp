@@ -1,5 +1,5 @@
-// T71: another value under a variable's handle leaves the views of the old value, and what an
-// optimizer keeps, in order. T12 and T15 hold for views that were made without recording.
+// T71: views of the old value, and the state of an optimizer, stay valid after rebind(). T12 and
+// T15 hold for views that were made without recording.
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
 #include "nn/linear.h"
@@ -108,7 +108,7 @@ TEST(HostileRebind, T71_AViewMadeWithoutRecordingIsNotWrittenWhileRecording) {
   expect_error<AutogradError>([&] { inner *= 2; }, {"without recording"});
   {
     const NoGrad no_grad;
-    view *= 3;  // as values go, without history, that is what was asked for
+    view *= 3;  // without recording, only the values change
   }
   EXPECT_EQ(values(x), (Values{6, 12, 6}));
   Variable proper = narrow(x, 0, 0, 2);

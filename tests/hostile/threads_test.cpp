@@ -197,7 +197,7 @@ TEST(HostileThreads, T74_AChildProcessLeavesTheLoopsOfItsParent) {
 }
 #endif
 
-/// An op that throws what the standard library throws.
+/// An op that throws an exception of the standard library.
 struct Throws {
   static constexpr std::string_view kName = "throws";
   static constexpr bool kDifferentiable = false;

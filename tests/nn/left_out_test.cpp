@@ -101,7 +101,7 @@ struct LeavesOutAParameter : Model<LeavesOutAParameter> {
   Variable forward(const Variable& x) const { return fc(x) * scale; }
 };
 
-/// Returns what f prints to stderr.
+/// Returns the text that f prints to stderr.
 template <typename F>
 std::string warning_of(F f) {
   ::testing::internal::CaptureStderr();

@@ -348,7 +348,7 @@ TEST(Sequential, RectifiesWhatAMaxPoolLeaves) {
   for (size_t i = 0; i < leaves.size(); ++i)
     EXPECT_EQ(of_pooled[i].to_vector<float>(), of_layers[i].to_vector<float>()) << i;
 
-  // A window that lies in the padding alone has the result -inf, rectified or not.
+  // A window that is entirely in the padding has the result -inf, with or without ReLU.
   const Sequential gaps{ReLU(), MaxPool2d({.kernel_size = 2, .padding = 1, .dilation = 2})};
   EXPECT_EQ(gaps(ones({1, 1, 1, 1})).item(), -INFINITY);
 

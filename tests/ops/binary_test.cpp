@@ -304,8 +304,8 @@ TEST(Binary, T33_NanAndInfinityToTheZero) {
   EXPECT_EQ(grad(slope, power).item(), 0.25);
 }
 
-// The side that was not chosen has gradient 0, and 0 * inf behind it is NaN, as in PyTorch. With a
-// finite value inserted first there is no NaN.
+// The operand that where() does not select has gradient 0, and 0 times an infinite derivative is
+// NaN, as in PyTorch. A finite value in place of the operand avoids the NaN.
 TEST(Binary, T34_WhereAndItsSafeForm) {
   const Variable x = leaf({-1, 4});
   where(x > 0, pow(x, 0.5), 0).backward(make({1, 1}));

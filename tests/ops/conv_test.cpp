@@ -466,7 +466,7 @@ TEST(Conv, PointsAreProductsForAnyNumberOfThreads) {
       const Variable b = randn({out}).requires_grad_();
       const Variable y = conv2d_relu(x, w, b), seed = randn(y.shape());
       const std::vector<Variable> leaves{x, w, b}, gradients = grad(y, leaves, seed, {});
-      // The same in float64 by products and sums.
+      // Computes the layer in float64 by products and sums.
       const Variable x64 = x.detach().to(f64), w64 = reshape(w.detach().to(f64), {1, out, in, 1});
       const Variable z =
           sum(reshape(x64, {2, 1, in, 899}) * w64, {2}) + reshape(b.detach().to(f64), {1, out, 1});

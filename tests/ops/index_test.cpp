@@ -51,7 +51,7 @@ TEST(Index, SelectsRowsAndColumns) {
   EXPECT_EQ(index_select(zeros({3, 0}), 0, tensor({2, 2})).shape(), (Shape{2, 0}));
 }
 
-/// An index that repeats a vector gives what the same numbers in memory of their own give.
+/// An expanded index gives the same results as a contiguous copy of the index.
 TEST(Index, RepeatedVectorEqualsWholeIndex) {
   const Variable x = counted({4, 5});
   for (const int dim : {0, 1}) {
@@ -88,8 +88,8 @@ TEST(Index, RepeatedVectorEqualsWholeIndex) {
             values(scatter_reduce(x, 0, clone(narrow_index), seven.to(f64), Reduce::kAmax)));
 }
 
-/// An index that repeats its values along some dimensions gives what the same numbers in memory of
-/// their own give, for whole x and for a part of it, by one thread and by several.
+/// An index that is expanded along some dimensions gives the same results as its contiguous copy,
+/// for a whole x and for a part of x, with one thread and with several.
 TEST(Index, RepeatedDimensionsEqualWholeIndex) {
   struct Row {
     Shape x, index, whole;

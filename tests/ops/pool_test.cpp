@@ -42,7 +42,7 @@ std::vector<float> weighted_gradient(Variable x, MaxPool2dOptions options) {
 }
 
 TEST(MaxPool, T30_TheFirstOfEqualMaximaTakesTheGradient) {
-  // Both code paths: 2 x 2 windows side by side, and the general one.
+  // Tests both code paths: 2 x 2 windows side by side, and general windows.
   EXPECT_EQ(weighted_gradient(image({5, 5, 1, 2, 5, 5, 2, 2}, 2, 4), {.kernel_size = 2}),
             (std::vector<float>{1, 0, 0, 2, 0, 0, 0, 0}));
   EXPECT_EQ(weighted_gradient(image({5, 5, 5, 5}, 2, 2), {.kernel_size = 2, .stride = 1}),

@@ -332,7 +332,7 @@ TEST(Optimizer, Errors) {
   EXPECT_THROW(Adam({p}, std::nan("")), ArgumentError);
 }
 
-/// Returns what f() prints on the error stream.
+/// Returns the text that f() prints to stderr.
 std::string errors_of(const std::function<void()>& f) {
   ::testing::internal::CaptureStderr();
   f();

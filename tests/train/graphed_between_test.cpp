@@ -1,5 +1,5 @@
-// Captured steps and what a program does between two replays, compared with plain calls: gradients
-// that are replaced or cleared, errors of a replay that are caught, writes to an input.
+// Captured steps compared with plain calls, if the program between two replays replaces or clears
+// gradients, catches errors of a replay, or writes to an input.
 #include <functional>
 #include <optional>
 
@@ -200,7 +200,7 @@ TEST(GraphedBetween, AnErrorOfADrawKeepsItsNumbers) {
   EXPECT_EQ(run(true), run(false));
 }
 
-// item() ends the recording and runs what was recorded, where the target is found to be wrong.
+// item() ends the recording and runs the recorded calls, one of which finds a wrong target.
 TEST(GraphedBetween, AnErrorOfARecordingThatEndsLeavesNoGradients) {
   nn::Linear net(4, 3);
   GraphedStep step(

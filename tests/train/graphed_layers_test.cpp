@@ -26,7 +26,7 @@ struct Case {
   std::function<Call(std::shared_ptr<nn::Module>& owner)> make;  // after manual_seed()
 };
 
-/// Returns what 8 steps compute, with or without a recording.
+/// Returns the results of 8 steps, with or without a recording.
 Bits run(const Case& c, bool enabled) {
   manual_seed(3);
   std::shared_ptr<nn::Module> owner;

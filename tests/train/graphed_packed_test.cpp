@@ -26,7 +26,7 @@ using Variables = std::vector<Variable>;
 
 Variable leaf(const Variable& x) { return x.detach().requires_grad_(); }
 
-/// Parameters of a convolution of 3 x 3 and of the batch norm behind it.
+/// Parameters of a 3 x 3 convolution and of the batch norm that follows.
 struct Block {
   Variable weight, scale, shift, mean, var;
 

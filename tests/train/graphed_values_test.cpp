@@ -49,7 +49,7 @@ using Variables = std::vector<Variable>;
 using Function = std::function<Variable(const Variables& x)>;
 using Inputs = std::function<Variables(int call)>;  // the first input gets a gradient
 
-/// What becomes of a captured step.
+/// Expected outcome of a captured step.
 enum class Fate {
   kReplayed,  // recorded once
   kRenewed,   // replayed, and recorded again when a value changes

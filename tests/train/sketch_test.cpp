@@ -1,4 +1,4 @@
-// What the sketches of a RunLedger show of a change: that there is one, and its size.
+// Sketches of a RunLedger detect changes and estimate their sizes.
 #include "ops/sketch.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ void omp_set_num_threads(int count);
 namespace tapegrad {
 namespace {
 
-/// What compare_runs() finds in two results.
+/// The comparison of two results by compare_runs().
 struct Found {
   bool equal;
   double error;

@@ -1,5 +1,5 @@
-// The checkpoint file of fit(). Errors suggest a remedy, and several ranks compare what they have
-// read.
+// The checkpoint file of fit(). Errors suggest a remedy, and several ranks compare the contents
+// that they have read.
 #pragma once
 
 #include <cstdint>

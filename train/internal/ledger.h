@@ -54,7 +54,7 @@ struct RunLedger::Impl final : ResultObserver {
   };
   Ledger ledger;
   std::unordered_map<std::string, int32_t> numbers;  // of strings
-  std::unordered_map<uint64_t, Place> places;        // by hashes of what the strings are made of
+  std::unordered_map<uint64_t, Place> places;        // by hashes of the parts of the strings
   int32_t step = 1;
   int64_t every = 1;
   bool is_stopped = false;

@@ -25,7 +25,7 @@ struct Field {
   Size3d size, first, padded;  // of the volume; its position that is copied first; of the copy
   std::vector<int64_t> taps;   // distances, in the order of the weights
 
-  /// What `result` reads from a volume of `size`. `forward` is false for the gradient, which reads
+  /// The elements of a volume of `size` that `result` reads. The gradient (not `forward`) reads
   /// the volume dy with the weights in reversed order.
   Field(Size3d size, Size3d result, Size3d kernel, const Conv3dOptions& o, bool forward)
       : size(size), first(0), padded(0) {
@@ -68,7 +68,7 @@ struct Field {
 };
 
 /// Computes each channel of `to` from the same channel of `from`. Sweeps over whole slices of the
-/// copy; what it computes beyond the rows of the result is dropped.
+/// copy; values beyond the rows of the result are dropped.
 void convolve(const Field& field, const float* from, const float* weights, const float* bias,
               int64_t batch, int64_t channels, Size3d result, float* to) {
   const int64_t slice = field.place(0, result.height - 1, result.width);

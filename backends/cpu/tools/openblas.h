@@ -8,8 +8,8 @@
 
 namespace tapegrad::backends::cpu {
 
-/// Returns what to do if OpenBLAS nevertheless uses kernels for Prescott on a processor with AVX2;
-/// otherwise an empty string.
+/// Returns advice for the user if OpenBLAS nevertheless uses kernels for Prescott on a processor
+/// with AVX2; otherwise an empty string.
 std::string openblas_advice();
 
 }  // namespace tapegrad::backends::cpu

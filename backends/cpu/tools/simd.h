@@ -50,7 +50,7 @@ inline BFloat16Bits encode_bfloat16(xsimd::batch<float> values) {
 }
 
 #if XSIMD_WITH_AVX512F
-/// The same for either 16-bit type. The maskz forms avoid warnings of g++ 12 about its own headers.
+/// Widens either 16-bit type. The maskz forms avoid warnings of g++ 12 about its own headers.
 template <typename T>
 Batch<T> decode_half(__m256i bits) {
   if constexpr (std::is_same_v<T, bfloat16>)

@@ -64,7 +64,7 @@ struct Kept {
   }
 };
 
-/// Draws what dropout keeps. Without dropout, everything.
+/// Draws the elements that dropout keeps; without dropout, keeps all.
 template <bool kOwnsQueries, typename Tiles, typename T>
 __device__ Kept<Tiles> draw_kept(const Problem<T>& p, const Tiles& tiles, int64_t head, int64_t own,
                                  int64_t other) {

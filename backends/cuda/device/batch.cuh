@@ -25,7 +25,7 @@ struct Batch {
   int64_t count;
   Item items[kMostOfABatch];
   int64_t numel[kMostOfABatch];
-  int64_t ends[kMostOfABatch];  // number of pieces of a tensor and all before it
+  int64_t ends[kMostOfABatch];  // number of pieces of this tensor and all earlier ones
 
   void add(const Item& item, int64_t size) {
     items[count] = item;

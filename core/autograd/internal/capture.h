@@ -27,7 +27,7 @@ class Capture : public StepObserver {
   static std::unique_ptr<Capture> create(Device device);
   Device device() const { return device_; }
 
-  /// Thrown by a run that found another value than the one by which the step decided what to do.
+  /// Thrown by a run if a value by which the step chose its ops differs from the recorded value.
   struct Changed {
     std::string what;
   };

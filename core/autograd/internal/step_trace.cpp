@@ -68,7 +68,7 @@ Tensor ordinary_tensor(std::span<const std::byte> bytes, const Shape& shape, DTy
   return made;
 }
 
-/// Returns what the step does differently; null if it does the same.
+/// Returns how two calls differ; null if no difference is found.
 const char* StepTrace::compare(const Call& before, const StepCall& now,
                                const std::function<bool(const Tensor& x)>& is_known) const {
   if (!now.call->has_numbers_of(*before.call)) return "passes another number";

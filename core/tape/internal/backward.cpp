@@ -24,7 +24,7 @@ void add_to(Variable& sum, Variable&& gradient) {
   }
 }
 
-/// Returns a description of what the running rule computes for an edge's value.
+/// Describes the gradient that the running rule sends to an edge, for errors.
 std::string rule_for(const TapeEdge& edge) {
   const TapeNode* node = running_node();
   if (node == nullptr) return "backward";

@@ -22,7 +22,7 @@
 namespace tapegrad::bench {
 namespace {
 
-/// Makes the backend try what the library does with NaN, which needs values.
+/// Makes the backend test how cuBLASLt's ReLU treats NaN, while values are computed.
 void try_libraries() {
   for (const DType dtype : {f32, bf16}) {
     const Variable x = rand({8, 8}).to(dtype);
