@@ -146,6 +146,21 @@ TEST(Layering, CirclesInCoreStaySmall) {
   }
 }
 
+/// Modes of a thread are fields of Context. The files below have other variables of a thread: free
+/// lists, node numbers, buffers of exchanges, and the data set whose get() runs.
+TEST(Layering, ModesOfAThreadAreFieldsOfContext) {
+  const Names permitted = {"core/base/context.cpp",   "core/base/context.h",
+                           "core/base/free_list.cpp", "core/base/free_list.h",
+                           "core/tape/node.cpp",      "data/dataset.cpp",
+                           "dist/collectives.cpp"};
+  Names found;
+  for (const Source& source : sources())
+    for (const std::string& line : source.lines)
+      if (source.folder() != "backends" && line.find("thread_local ") < line.find("//"))
+        found.insert(source.path.string());
+  EXPECT_EQ(found, permitted);
+}
+
 TEST(Layering, PrivateHeadersAreIncludedByPrivateFilesOnly) {
   for (const Source& source : sources()) {
     const std::string path = source.path.string();

@@ -14,8 +14,6 @@ namespace {
 
 constexpr unsigned char kNan = 1, kInfinity = 2;
 
-constinit thread_local ResultObserver* observer = nullptr;
-
 using detail::NonFinite;
 
 /// Calls visit(T) for the elements of x in row-major order, on the host, until it returns false.
@@ -67,11 +65,6 @@ NonFinite both(NonFinite a, NonFinite b) { return {a.nan || b.nan, a.infinity ||
 AnomalyMode::AnomalyMode(AnomalyOptions options)
     : wanted_(kNan | (options.infinity ? kInfinity : 0)) {}
 
-ObserveResults::ObserveResults(ResultObserver* to)
-    : wanted_(to != nullptr ? detail::kObserve : detail::context.anomaly),
-      before_(std::exchange(observer, to)) {}
-ObserveResults::~ObserveResults() { observer = before_; }
-
 NonFinite detail::find_non_finite(const Tensor& x) {
   // An op calls check_made() if its result has a non-finite value.
   if (context.anomaly == kObserve) return {true, true};
@@ -96,13 +89,14 @@ void detail::check_made(std::string_view op, NonFinite before, const Tensor& y) 
 void detail::show_written(std::string_view op, Where where, const Tensor& y) {
   const TapeNode* running = running_node();
   if (running == nullptr)
-    observer->on_result(op, where, y);
+    context.result_observer->on_result(op, where, y);
   else if (is_call_line(*running))
-    observer->on_result(op, running->where(), y);
+    context.result_observer->on_result(op, running->where(), y);
 }
 
 void detail::show_gradient(const Tensor& gradient) {
-  if (gradient && context.running != nullptr) observer->on_gradient(*context.running, gradient);
+  if (gradient && context.running != nullptr)
+    context.result_observer->on_gradient(*context.running, gradient);
 }
 
 void detail::check_made_by_rule(const TapeNode& node, std::span<const Variable> incoming,

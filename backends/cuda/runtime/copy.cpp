@@ -5,7 +5,7 @@
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/pinned.h"
 #include "backends/cuda/runtime/stream.h"
-#include "core/base/internal/step_constant.h"
+#include "core/base/context.h"
 #include "core/dispatch/kernels.h"
 
 namespace tapegrad::backends::cuda {
@@ -24,7 +24,7 @@ void copy_constant(const void* from, Tensor& y, size_t bytes) {
 }
 
 void from_host(const Tensor& x, Tensor& y, size_t bytes) {
-  if (detail::is_making_constant) return copy_constant(address_of(x), y, bytes);
+  if (detail::context.is_making_constant) return copy_constant(address_of(x), y, bytes);
   stop_recording(kWrites);
   copy_to_device(x, address_of(y), bytes, y.device());
 }

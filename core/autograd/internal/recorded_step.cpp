@@ -9,9 +9,9 @@
 #include "core/autograd/internal/memory_plan.h"
 #include "core/autograd/internal/repetition_plan.h"
 #include "core/base/allocator.h"
+#include "core/base/context.h"
 #include "core/base/error.h"
 #include "core/base/internal/scope.h"
-#include "core/base/internal/step_constant.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/autocast.h"
 #include "core/tape/node.h"
@@ -181,7 +181,7 @@ void RecordedStep::on_access(const TensorStorage& storage) {
 
 void RecordedStep::on_read(const Tensor& x, const char* function) {
   if (!is_recording_ || x.device() != device()) return;
-  if (detail::is_making_constant && !own_.contains(&x.storage())) return;
+  if (detail::context.is_making_constant && !own_.contains(&x.storage())) return;
   std::string who = maker_of(x.storage());
   if (who.empty()) {
     CalledOp reader;

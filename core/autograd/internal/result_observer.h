@@ -25,16 +25,11 @@ class ResultObserver {
 
 /// Shows the results of this thread to an observer for the lifetime of the object. An AnomalyMode
 /// in this scope takes the place of the observer.
-class [[nodiscard]] ObserveResults {
- public:
-  explicit ObserveResults(ResultObserver* observer);
-  ~ObserveResults();
-  ObserveResults(const ObserveResults&) = delete;
-  ObserveResults& operator=(const ObserveResults&) = delete;
+struct [[nodiscard]] ObserveResults {
+  explicit ObserveResults(ResultObserver* to) : observer(to) {}
 
- private:
-  detail::Set<&detail::Context::anomaly> wanted_;
-  ResultObserver* before_;
+  detail::Set<&detail::Context::result_observer> observer;
+  detail::Set<&detail::Context::anomaly> anomaly{detail::kObserve};
 };
 
 }  // namespace tapegrad
