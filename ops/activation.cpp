@@ -10,8 +10,8 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/epilogue.h"
+#include "ops/internal/kernels/pointwise.h"
 #include "ops/internal/operands.h"
-#include "ops/internal/pointwise_kernels.h"
 #include "ops/unary.h"
 
 namespace tapegrad {

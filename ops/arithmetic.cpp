@@ -4,8 +4,8 @@
 
 #include "core/tape/internal/call_line.h"
 #include "ops/catalog.h"
+#include "ops/internal/kernels/pointwise.h"
 #include "ops/internal/operands.h"
-#include "ops/internal/pointwise_kernels.h"
 #include "ops/internal/value_checks.h"
 
 namespace tapegrad {

@@ -8,8 +8,8 @@
 #include "ops/arithmetic.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
+#include "ops/internal/kernels/pointwise.h"
 #include "ops/internal/operands.h"
-#include "ops/internal/pointwise_kernels.h"
 #include "ops/rearrange.h"
 #include "ops/unary.h"
 

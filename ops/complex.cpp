@@ -7,7 +7,7 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/elementwise.h"
-#include "ops/internal/complex_kernels.h"
+#include "ops/internal/kernels/complex.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/unbroadcast.h"
 #include "ops/rearrange.h"

@@ -15,7 +15,7 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
-#include "ops/internal/cdist_kernels.h"
+#include "ops/internal/kernels/cdist.h"
 #include "ops/internal/operands.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

@@ -7,7 +7,7 @@
 #include "ops/catalog.h"
 #include "ops/index.h"
 #include "ops/internal/extent.h"
-#include "ops/internal/reduce_kernels.h"
+#include "ops/internal/kernels/reduce.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/reduce.h"
 #include "ops/view.h"

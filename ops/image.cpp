@@ -10,8 +10,8 @@
 #include "core/tape/view.h"
 #include "ops/catalog.h"
 #include "ops/index.h"
+#include "ops/internal/kernels/pad.h"
 #include "ops/internal/limits.h"
-#include "ops/internal/pad_kernel.h"
 #include "ops/view.h"
 
 namespace tapegrad {

@@ -8,7 +8,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/internal/extent.h"
-#include "ops/internal/group_norm_kernels.h"
+#include "ops/internal/kernels/group_norm.h"
 #include "ops/internal/limits.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"

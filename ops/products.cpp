@@ -8,7 +8,7 @@
 #include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
-#include "ops/internal/pointwise_kernels.h"
+#include "ops/internal/kernels/pointwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"

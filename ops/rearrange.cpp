@@ -12,8 +12,8 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/view.h"
+#include "ops/internal/kernels/pad.h"
 #include "ops/internal/operands.h"
-#include "ops/internal/pad_kernel.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 

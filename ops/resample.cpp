@@ -14,7 +14,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/extent.h"
-#include "ops/internal/grid_sample_kernels.h"
+#include "ops/internal/kernels/grid_sample.h"
 #include "ops/matmul.h"
 #include "ops/pool.h"
 #include "ops/unary.h"

@@ -12,7 +12,7 @@
 #include "ops/index.h"
 #include "ops/internal/dtype_argument.h"
 #include "ops/internal/extent.h"
-#include "ops/internal/running_extreme_kernel.h"
+#include "ops/internal/kernels/running_extreme.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/unary.h"
 #include "ops/view.h"

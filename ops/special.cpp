@@ -8,8 +8,8 @@
 #include "core/tape/view.h"
 #include "ops/arithmetic.h"
 #include "ops/catalog.h"
+#include "ops/internal/kernels/pointwise.h"
 #include "ops/internal/operands.h"
-#include "ops/internal/pointwise_kernels.h"
 
 namespace tapegrad {
 namespace kernels {

@@ -1,6 +1,6 @@
 #include "ops/update.h"
 
-#include "ops/internal/many_gradients.h"
+#include "ops/internal/kernels/many_gradients.h"
 
 namespace tapegrad {
 

@@ -8,7 +8,7 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
-#include "ops/internal/many_gradients.h"
+#include "ops/internal/kernels/many_gradients.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

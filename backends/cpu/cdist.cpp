@@ -8,7 +8,7 @@
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/per_thread.h"
-#include "ops/internal/cdist_kernels.h"
+#include "ops/internal/kernels/cdist.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

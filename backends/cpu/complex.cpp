@@ -1,7 +1,7 @@
 // Products of complex numbers. A pair of floats is one element of 64 bits of an elementwise kernel.
+#include "ops/internal/kernels/complex.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/map.h"
-#include "ops/internal/complex_kernels.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

@@ -10,7 +10,7 @@
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/wide_sum.h"
 #include "core/base/error.h"
-#include "ops/internal/bag_kernels.h"
+#include "ops/internal/kernels/bag.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

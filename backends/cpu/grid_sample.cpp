@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "backends/cpu/register.h"
-#include "ops/internal/grid_sample_kernels.h"
+#include "ops/internal/kernels/grid_sample.h"
 
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised

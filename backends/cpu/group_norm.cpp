@@ -9,7 +9,7 @@
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/row_moments.h"
 #include "core/dispatch/implementations.h"
-#include "ops/internal/group_norm_kernels.h"
+#include "ops/internal/kernels/group_norm.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <omp.h>
 
 #include "backends/cpu/register.h"
-#include "ops/internal/histogram_kernel.h"
+#include "ops/internal/kernels/histogram.h"
 
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised

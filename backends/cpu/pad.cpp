@@ -7,7 +7,7 @@
 #include "backends/cpu/fast/packed.h"
 #include "backends/cpu/register.h"
 #include "core/dispatch/implementations.h"
-#include "ops/internal/pad_kernel.h"
+#include "ops/internal/kernels/pad.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

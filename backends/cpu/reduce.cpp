@@ -8,7 +8,7 @@
 #include "backends/cpu/tools/reducers.h"
 #include "backends/cpu/tools/short_rows.h"
 #include "core/dispatch/implementations.h"
-#include "ops/internal/reduce_kernels.h"
+#include "ops/internal/kernels/reduce.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

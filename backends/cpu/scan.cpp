@@ -6,7 +6,7 @@
 
 #include "backends/cpu/register.h"
 #include "core/base/float16.h"
-#include "ops/internal/running_extreme_kernel.h"
+#include "ops/internal/kernels/running_extreme.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

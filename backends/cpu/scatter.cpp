@@ -7,9 +7,9 @@
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/index_loops.h"
 #include "backends/formulas.h"
-#include "ops/internal/extremes_at_kernels.h"
-#include "ops/internal/index_copy_kernel.h"
-#include "ops/internal/places_kernel.h"
+#include "ops/internal/kernels/extremes_at.h"
+#include "ops/internal/kernels/index_copy.h"
+#include "ops/internal/kernels/places.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

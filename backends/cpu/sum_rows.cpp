@@ -5,7 +5,7 @@
 #include "backends/cpu/tools/independent_rows.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
-#include "ops/internal/reduce_kernels.h"
+#include "ops/internal/kernels/reduce.h"
 #include "ops/reduce.h"
 
 namespace tapegrad::backends::cpu {

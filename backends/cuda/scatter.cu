@@ -7,7 +7,7 @@
 #include "backends/cuda/device/thrust.cuh"
 #include "backends/cuda/register.h"
 #include "backends/elementwise/binary.h"
-#include "ops/internal/extremes_at_kernels.h"
+#include "ops/internal/kernels/extremes_at.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

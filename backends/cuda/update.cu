@@ -10,7 +10,7 @@
 #include "backends/cuda/device/team.cuh"
 #include "backends/cuda/register.h"
 #include "backends/formulas_update.h"
-#include "ops/internal/many_gradients.h"
+#include "ops/internal/kernels/many_gradients.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

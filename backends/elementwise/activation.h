@@ -4,7 +4,7 @@
 #include "backends/elementwise/elementwise.h"
 #include "backends/formulas_activation.h"
 #include "ops/activation.h"
-#include "ops/internal/pointwise_kernels.h"
+#include "ops/internal/kernels/pointwise.h"
 
 namespace tapegrad::backends {
 

@@ -4,7 +4,7 @@
 #include "backends/elementwise/elementwise.h"
 #include "backends/formulas_arithmetic.h"
 #include "ops/arithmetic.h"
-#include "ops/internal/pointwise_kernels.h"
+#include "ops/internal/kernels/pointwise.h"
 
 namespace tapegrad::backends {
 

@@ -3,7 +3,7 @@
 
 #include "backends/elementwise/elementwise.h"
 #include "backends/formulas_special.h"
-#include "ops/internal/pointwise_kernels.h"
+#include "ops/internal/kernels/pointwise.h"
 #include "ops/special.h"
 
 namespace tapegrad::backends {

@@ -3,7 +3,7 @@
 
 #include "backends/elementwise/elementwise.h"
 #include "backends/formulas_unary.h"
-#include "ops/internal/pointwise_kernels.h"
+#include "ops/internal/kernels/pointwise.h"
 #include "ops/unary.h"
 
 namespace tapegrad::backends {

@@ -8,7 +8,7 @@
 #include "nn/distributions/internal/distribution_parts.h"
 #include "ops/arithmetic.h"
 #include "ops/extremes.h"
-#include "ops/internal/pointwise_kernels.h"
+#include "ops/internal/kernels/pointwise.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/special.h"

@@ -1,6 +1,6 @@
 // Kernels of the gradient of scatter_reduce() with amax and amin. `source` is contiguous and has
-// the shape of the index, or, where the device has index_copy (index_copy_kernel.h), an index
-// vector along dim stands for all slices. The tensors with the values of places have one layout.
+// the shape of the index, or, where the device has index_copy (index_copy.h), an index vector along
+// dim stands for all slices. The tensors with the values of places have one layout.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
