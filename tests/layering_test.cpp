@@ -161,6 +161,15 @@ TEST(Layering, ModesOfAThreadAreFieldsOfContext) {
   EXPECT_EQ(found, permitted);
 }
 
+TEST(Layering, SourcesOfPrivateHeadersAreBesideThem) {
+  for (const Source& source : sources()) {
+    const fs::path header =
+        source.path.parent_path() / "internal" / source.path.filename().replace_extension(".h");
+    if (source.is_header() || fs::exists((kRoot / source.path).replace_extension(".h"))) continue;
+    EXPECT_FALSE(fs::exists(kRoot / header)) << source.path << " defines what is in " << header;
+  }
+}
+
 TEST(Layering, PrivateHeadersAreIncludedByPrivateFilesOnly) {
   for (const Source& source : sources()) {
     const std::string path = source.path.string();
