@@ -24,7 +24,7 @@ constinit decltype(sum) sum{"sum"};
 constinit decltype(prod) prod{"prod"};
 constinit decltype(var) var{"var"};
 constinit decltype(norm) norm{"norm"};
-constinit decltype(cumsum) cumsum{"cumsum"}, logsumexp{"logsumexp"};
+constinit decltype(logsumexp) logsumexp{"logsumexp"};
 constinit decltype(logsumexp_backward) logsumexp_backward{"logsumexp_backward"};
 constinit decltype(sum_of_products) sum_of_products{"sum_of_products"};
 
@@ -167,22 +167,6 @@ struct Norm {
     const Variable size = where(eq(x, 0.0), 1.0, abs(x));
     return sign(x) * pow(size / length, p - 1) * extent.keep(dy);
   }
-};
-
-struct CumSum {
-  static constexpr std::string_view kName = "cumsum";
-  int dim;
-
-  Tensor forward(const Tensor& x) {
-    dim = normalize_dim(kName, dim, x.rank());
-    Tensor y = Tensor::empty(x.shape(), is_float(x.dtype()) ? x.dtype() : i64, x.device());
-    const Tensor from = around(x, dim);
-    Tensor to = around(y, dim);
-    kernels::cumsum(from, to);
-    return y;
-  }
-  // Each element contributes to all sums from its own position on.
-  Variable backward(const Variable& dy) const { return flip(cumsum(flip(dy, {dim}), dim), {dim}); }
 };
 
 struct LogSumExp {
@@ -348,13 +332,6 @@ Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim, Where
   return apply_wide(Norm{{Norm::kName, x.shape(), dims, keepdim}, p}, where, x);
 }
 
-Variable cumsum(const Variable& x, int dim, Where where) {
-  const ErrorLine line(where);
-  if (is_scalar(x)) [[unlikely]]
-    return as_vector(x, where, [&](const Variable& v) { return cumsum(v, dim); });
-  return apply_wide(CumSum{dim}, where, x);
-}
-
 namespace {
 
 Dims dims_of(const Arguments& a) { return a.has("dim") ? a.dims("dim") : Dims{}; }
@@ -392,9 +369,6 @@ void catalog_reduce(Catalog& catalog) {
   catalog.add(
       "norm(input, p: float = 2.0, dim: ints = none, keepdim: bool = false)", "(sum |x|^p)^(1/p)",
       [](const Arguments& a) { return norm(a[0], a.real("p"), dims_of(a), a.flag("keepdim")); });
-  catalog.add("cumsum(input, dim: int, dtype: dtype = none)",
-              "sums up to and including each element along dim",
-              [](const Arguments& a) { return cumsum(input_in_dtype(a), a.int32("dim")); });
 }
 
 }  // namespace tapegrad

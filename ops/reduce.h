@@ -13,6 +13,7 @@
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 #include "ops/extremes.h"
+#include "ops/scan.h"
 
 namespace tapegrad {
 
@@ -166,13 +167,6 @@ inline Variable norm(const Variable& x, double p, const Dims& dims, Keepdim keep
 }
 Variable norm(const Variable& x, NormOptions options, Where where = Where::current());
 
-/// Returns the cumulative sum along dim.
-Variable cumsum(const Variable& x, int dim, Where where = Where::current());
-inline Variable cumsum(const Variable& x, int dim, DTypeOption option,
-                       Where where = Where::current()) {
-  return cumsum(x.to(option.dtype, where), dim, where);
-}
-
 namespace kernels {
 
 // y is contiguous and has x's rank, with size 1 in reduced dimensions. x may be strided.
@@ -188,8 +182,6 @@ extern Kernel<void(const Tensor& x, double p, Tensor& y)> norm;
 
 // x is contiguous, [outer, n, inner]; values are [outer, inner].
 
-/// Computes the cumulative sum along n. For integers and bool y is int64.
-extern Kernel<void(const Tensor& x, Tensor& y)> cumsum;
 /// Computes values = log(sum(exp(x))) along n.
 extern Kernel<void(const Tensor& x, Tensor& values)> logsumexp;
 

@@ -20,6 +20,7 @@
 namespace tapegrad {
 namespace kernels {
 
+constinit decltype(cumsum) cumsum{"cumsum"};
 constinit decltype(cumprod) cumprod{"cumprod"}, logcumsumexp{"logcumsumexp"};
 constinit decltype(running_extreme) running_extreme{"cummax"};
 constinit decltype(running_values) running_values{"cummax"};
@@ -74,6 +75,21 @@ Variable reversed_recurrence(const Variable& b, const Variable& a, int dim) {
   const DType dtype = size_of(b.dtype()) == 2 ? f32 : b.dtype();
   return apply(Recurrence{dim, /*reversed=*/true}, Where::current(), b.to(dtype), a.to(dtype));
 }
+
+struct CumSum {
+  static constexpr std::string_view kName = "cumsum";
+  int dim;
+
+  Tensor forward(const Tensor& x) {
+    dim = normalize_dim(kName, dim, x.rank());
+    Tensor y = Tensor::empty(x.shape(), is_float(x.dtype()) ? x.dtype() : i64, x.device());
+    Tensor rows = around(y, dim);
+    kernels::cumsum(around(x, dim), rows);
+    return y;
+  }
+  // Each element contributes to all sums from its own position on.
+  Variable backward(const Variable& dy) const { return flip(cumsum(flip(dy, {dim}), dim), {dim}); }
+};
 
 struct CumProd {
   static constexpr std::string_view kName = "cumprod";
@@ -165,6 +181,12 @@ ValuesIndices running_extreme(std::string_view name, const Variable& x, int dim,
 
 }  // namespace
 
+Variable cumsum(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return cumsum(v, dim); });
+  return apply_wide(CumSum{dim}, where, x);
+}
 Variable cumprod(const Variable& x, int dim, Where where) {
   const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
@@ -214,6 +236,9 @@ void catalog_scan(Catalog& catalog) {
   static constexpr auto both = [](const ValuesIndices& y) {
     return std::vector{y.values, y.indices};
   };
+  catalog.add("cumsum(input, dim: int, dtype: dtype = none)",
+              "sums up to and including each element along dim",
+              [](A a) { return cumsum(input_in_dtype(a), a.int32("dim")); });
   catalog.add("cumprod(input, dim: int, dtype: dtype = none)",
               "products up to and including each element along dim",
               [](A a) { return cumprod(input_in_dtype(a), a.int32("dim")); });
@@ -228,6 +253,9 @@ void catalog_scan(Catalog& catalog) {
               [](A a) { return diff(a[0], a.integer("n"), a.int32("dim"), a[1], a[2]); });
 }
 
+Variable cumsum(const Variable& x, int dim, DTypeOption option, Where where) {
+  return cumsum(x.to(option.dtype, where), dim, where);
+}
 Variable cumprod(const Variable& x, int dim, DTypeOption option, Where where) {
   return cumprod(x.to(option.dtype, where), dim, where);
 }

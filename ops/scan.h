@@ -1,10 +1,16 @@
-// Cumulative ops along a dimension. cumsum is in ops/reduce.h. A negative dim counts from the end.
+// Cumulative ops along a dimension. A negative dim counts from the end.
 #pragma once
 
-#include "ops/reduce.h"
+#include "core/base/by_name.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
+#include "ops/extremes.h"
 
 namespace tapegrad {
 
+/// Computes the cumulative sum. Integers and bool give int64.
+Variable cumsum(const Variable& x, int dim, Where where = Where::current());
+Variable cumsum(const Variable& x, int dim, DTypeOption option, Where where = Where::current());
 /// Computes the cumulative product. The gradient is exact for any number of zeros. Integers and
 /// bool give int64.
 Variable cumprod(const Variable& x, int dim, Where where = Where::current());
@@ -34,6 +40,7 @@ namespace kernels {
 // Tensors are contiguous, [outer, n, inner]; the scan is along n.
 
 /// For integers and bool y is int64.
+extern Kernel<void(const Tensor& x, Tensor& y)> cumsum;
 extern Kernel<void(const Tensor& x, Tensor& y)> cumprod;
 extern Kernel<void(const Tensor& x, Tensor& y)> logcumsumexp;
 /// Writes the index (int64) of the largest or smallest element so far.

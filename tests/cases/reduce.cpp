@@ -84,18 +84,6 @@ std::function<double(const Values&)> norm_of(double p) {
   };
 }
 
-/// Sums up to and including each element along dim.
-Reference running_sum(int dim) {
-  return [=](const std::vector<Array>& inputs) {
-    Array y = inputs[0];
-    for_each_index(y.shape, [&](int64_t flat, const std::vector<int64_t>& index) {
-      std::vector<int64_t> before = index;
-      if (--before[dim] >= 0) y.values[flat] += y.values[flat_index(y.shape, before)];
-    });
-    return y;
-  };
-}
-
 using Ints = std::vector<int64_t>;
 
 struct Row {
@@ -221,12 +209,6 @@ void reduce_cases(OpCases& cases) {
                      .reference = over({1}, false, f),
                      .tolerance = 0});
   }
-  for (int dim : {0, 1, 2})
-    cases.push_back({.op = "cumsum",
-                     .inputs = {Input{{2, 4, 3}}},
-                     .attributes = {{"dim", int64_t(dim)}},
-                     .reference = running_sum(dim),
-                     .tolerance = 16});
 }
 
 }  // namespace tapegrad::testing

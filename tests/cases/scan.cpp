@@ -24,6 +24,11 @@ Reference running(int dim, double (*f)(const std::vector<double>& so_far)) {
   };
 }
 
+double total(const std::vector<double>& x) {
+  double y = 0;
+  for (double value : x) y += value;
+  return y;
+}
 double product(const std::vector<double>& x) {
   double y = 1;
   for (double value : x) y *= value;
@@ -80,7 +85,8 @@ struct Row {
             .dtypes = dtypes};
   }
 };
-const Row kRows[] = {{"cumprod", Fill::kNormal, product, 8, kAll},
+const Row kRows[] = {{"cumsum", Fill::kNormal, total, 16, kAll},
+                     {"cumprod", Fill::kNormal, product, 8, kAll},
                      {"cumprod", Fill::kIntegers, product, 8, kAll},  // with zeros
                      {"logcumsumexp", Fill::kNormal, log_sum, 8, kFloats},
                      {"cummax", Fill::kDistinct, largest, 0, kAll},
