@@ -12,6 +12,7 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
+#include "ops/internal/is_recorded.h"
 #include "ops/internal/linalg_parts.h"
 #include "ops/linalg.h"
 #include "ops/matmul.h"
@@ -278,8 +279,6 @@ struct Lstsq {
     return {needs[0] ? pinv_gradient(a, y, matmul(dx, mT(b()))) : Variable(), matmul(mT(y), dx)};
   }
 };
-
-bool is_recorded(const Variable& x) { return is_recording() && x.requires_grad(); }
 
 }  // namespace
 

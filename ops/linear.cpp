@@ -8,6 +8,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/is_recorded.h"
 #include "ops/internal/matrix_views.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
@@ -151,8 +152,7 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias,
   if (weight.defined() && weight.rank() == 1) [[unlikely]]
     return of_vector(x, weight, bias, epilogue, where);
   const Activation activation = epilogue.activation;
-  if (activation == Activation::kGelu && is_recording() &&
-      (x.requires_grad() || weight.requires_grad() || bias.requires_grad())) {
+  if (activation == Activation::kGelu && is_recorded(x, weight, bias)) {
     Tensor y;
     const Variable z = apply(LinearBeforeGelu{{activation}, &y}, where, x, weight, bias);
     return gelu_tanh_known(z, std::move(y), where);

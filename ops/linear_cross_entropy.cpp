@@ -8,9 +8,9 @@
 #include "core/tape/autocast.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
-#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/internal/is_recorded.h"
 #include "ops/internal/loss_reduction.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/read_again.h"
@@ -178,14 +178,12 @@ Variable linear_cross_entropy(const Variable& x, const Variable& linear_weight,
   kernels::check_classes(checked, kName, linear_weight.size(0), options.ignore_index);
   Tensor weights;
   if (options.weight.defined()) weights = options.weight.value().to(rows.dtype()).contiguous();
-  const auto needs = [](const Variable& v) {
-    return is_recording() && v.defined() && v.requires_grad();
-  };
   return apply(LinearCrossEntropy{.checked = checked,
                                   .weights = weights,
                                   .spec = {options.ignore_index, options.label_smoothing},
                                   .reduction = options.reduction,
-                                  .wanted = {needs(rows), needs(linear_weight), needs(bias)}},
+                                  .wanted = {is_recorded(rows), is_recorded(linear_weight),
+                                             is_recorded(bias)}},
                where, rows.contiguous(), linear_weight.contiguous(), bias);
 }
 

@@ -1,12 +1,12 @@
 // Members of Variable (core/tape/variable_ops.h): arithmetic, products, writes in place, random
 // numbers.
-#include "core/tape/recording.h"
 #include "ops/activation.h"
 #include "ops/aliases.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
+#include "ops/internal/is_recorded.h"
 #include "ops/linalg.h"
 #include "ops/linalg_composed.h"
 #include "ops/linalg_factor.h"
@@ -25,9 +25,7 @@ namespace tapegrad {
 
 using V = Variable;
 
-V VariableOps::before() const {
-  return is_recording() && self().requires_grad() ? self().clone() : self();
-}
+V VariableOps::before() const { return detail::is_recorded(self()) ? self().clone() : self(); }
 V& VariableOps::write(std::string_view op, const V& result, Where where) {
   if (result.dtype() != self().dtype()) [[unlikely]]
     fail<DTypeError>(op, ": the result is of ", result.dtype(), ", not of ", self().dtype());

@@ -2,6 +2,7 @@
 
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
+#include "ops/internal/is_recorded.h"
 #include "ops/internal/limits.h"
 #include "ops/internal/pool_parts.h"
 #include "ops/internal/unbatched.h"
@@ -106,8 +107,6 @@ struct MaxPool2d {
   }
   Variable backward(const Variable& dy) const { return scatter(dy, {indices, windows}, shape); }
 };
-
-bool is_recorded(const Variable& x) { return is_recording() && x.requires_grad(); }
 
 /// Describes a max_pool2d, with or without indices.
 MaxPool2d max_pool(std::string_view op, const Variable& x, MaxPool2dOptions options) {

@@ -10,6 +10,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
+#include "ops/internal/is_recorded.h"
 #include "ops/internal/kernels/pointwise.h"
 #include "ops/internal/operands.h"
 
@@ -364,8 +365,7 @@ Variable& clamp_(Variable& x, ClampOptions options, Where where) {
   if (clamp_dtype(x, options) != x.dtype()) [[unlikely]]
     fail<DTypeError>("clamp_: bounds ", options.min, " and ", options.max, " are not of ",
                      x.dtype());
-  const bool keep = is_recording() && x.requires_grad();
-  apply_in_place(ClampInPlace{options.min, options.max, keep}, where, x);
+  apply_in_place(ClampInPlace{options.min, options.max, is_recorded(x)}, where, x);
   return x;
 }
 
