@@ -344,4 +344,23 @@ void with_state(const ParamUpdate& u, const Run& run) {
     with_state<Formula, C, kHas..., false>(u, run);
 }
 
+/// The kernel of an optimizer step, and the formula that it applies.
+template <auto& kKernel, template <typename> class Formula>
+struct Optimizer {};
+
+/// Calls visit(Optimizer<kernel, Formula>()) for each optimizer.
+template <typename Visit>
+void for_each_optimizer(const Visit& visit) {
+  visit(Optimizer<kernels::sgd_step, Sgd>());
+  visit(Optimizer<kernels::adam_step, Adam>());
+  visit(Optimizer<kernels::adagrad_step, Adagrad>());
+  visit(Optimizer<kernels::rmsprop_step, Rmsprop>());
+  visit(Optimizer<kernels::adadelta_step, Adadelta>());
+  visit(Optimizer<kernels::nadam_step, Nadam>());
+  visit(Optimizer<kernels::radam_step, Radam>());
+  visit(Optimizer<kernels::adamax_step, Adamax>());
+  visit(Optimizer<kernels::rprop_step, Rprop>());
+  visit(Optimizer<kernels::asgd_step, Asgd>());
+}
+
 }  // namespace tapegrad::formulas

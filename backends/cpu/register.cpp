@@ -4,17 +4,6 @@
 #include <pthread.h>
 
 namespace tapegrad::backends::cpu {
-
-void register_pad();            // defined in fast/pad_packed.cpp
-void register_pad_from();       // defined in pad.cpp
-void register_sketch();         // defined in sketch.cpp
-void register_cdist();          // defined in cdist.cpp
-void register_embedding_bag();  // defined in embedding_bag.cpp
-void register_group_norm();     // defined in group_norm.cpp
-void register_grid_sample();    // defined in grid_sample.cpp
-void register_complex();        // defined in complex.cpp
-void register_histogram();      // defined in histogram.cpp
-
 namespace {
 
 /// A forked child does not have the threads of OpenMP and would wait for them for ever. The child

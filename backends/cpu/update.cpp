@@ -86,26 +86,10 @@ void update_scale(Tensor& scale, Tensor& tracker, const Tensor& found_inf,
 }  // namespace
 
 void register_update() {
-  set<kernels::sgd_step>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, formulas::Sgd>(a...); });
-  set<kernels::adam_step>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, formulas::Adam>(a...); });
-  set<kernels::adagrad_step>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, formulas::Adagrad>(a...); });
-  set<kernels::rmsprop_step>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, formulas::Rmsprop>(a...); });
-  set<kernels::adadelta_step>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, formulas::Adadelta>(a...); });
-  set<kernels::nadam_step>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, formulas::Nadam>(a...); });
-  set<kernels::radam_step>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, formulas::Radam>(a...); });
-  set<kernels::adamax_step>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, formulas::Adamax>(a...); });
-  set<kernels::rprop_step>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, formulas::Rprop>(a...); });
-  set<kernels::asgd_step>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, formulas::Asgd>(a...); });
+  formulas::for_each_optimizer([]<auto & kKernel, template <typename> class Formula>(
+      formulas::Optimizer<kKernel, Formula>) {
+    set<kKernel>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { update<T, Formula>(a...); });
+  });
   set<kernels::unscale>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { unscale<T>(a...); });
   set<kernels::update_scale>(TypeList<double>{}, [](auto, auto&... a) { update_scale(a...); });
 }
