@@ -52,7 +52,7 @@ RefPtr<TensorStorage> TensorStorage::create(size_t bytes, Device device) {
 }
 
 RefPtr<TensorStorage> TensorStorage::create_deferred(size_t bytes, Device device) {
-  if (device.type != DeviceType::kCpu || bytes == 0 || !detail::context.recorder->is_recording())
+  if (device.type != DeviceType::kCpu || bytes == 0 || !detail::context.recorder->is_capturing())
     return {};
   auto* storage = new (pool_allocate(sizeof(TensorStorage))) TensorStorage(nullptr, bytes, device);
   storage->is_deferred_ = true;

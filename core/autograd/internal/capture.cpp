@@ -55,7 +55,7 @@ void Capture::record(const std::function<void()>& fn) {
     fail<ArgumentError>("GraphedStep: another one is recorded by this thread");
   const CurrentStep step(this);
   begin();
-  recording_ = true;
+  capturing_ = true;
   on_setting([dtype = default_dtype()] { return default_dtype() == dtype; });
   const absl::Cleanup leave = [this] { this->leave(); };
   try {
@@ -64,14 +64,14 @@ void Capture::record(const std::function<void()>& fn) {
     execute();
     throw;
   }
-  if (recording_) finish();
+  if (capturing_) finish();
   if (!ready_ && !lost_) check_watched(/*wait=*/true);
 }
 
 /// Called after fn has returned.
 void Capture::finish() {
   settle();
-  if (!recording_) return;  // recording ended early, for lack of memory
+  if (!capturing_) return;  // the capture ended early, for lack of memory
   // A leaf that the step creates and destroys is a different leaf in each step.
   if (device_.type == DeviceType::kCpu)
     std::erase_if(gradients_, [](const Gradient& gradient) {
@@ -94,7 +94,7 @@ void Capture::finish() {
       different_ = true;
       return give_up(std::move(what));
     }
-  recording_ = false;
+  capturing_ = false;
   leaf_changes_ = detail::leaf_change_count();
   if (!end(/*repeats=*/true)) return lose();
   reset_generators();
@@ -103,10 +103,10 @@ void Capture::finish() {
     if (gradient.into) leaf_of(gradient.leaf).set_gradient(Variable(gradient.into));
 }
 
-/// Executes the work recorded so far and continues without recording.
+/// Executes the work recorded so far and continues outside of the capture.
 void Capture::execute() {
-  if (!recording_) return;
-  recording_ = false;
+  if (!capturing_) return;
+  capturing_ = false;
   detail::context.step_observer = nullptr;
   if (!end(/*repeats=*/false)) return lose();
   reset_generators();
@@ -126,7 +126,7 @@ void Capture::lose() {
 }
 
 void Capture::give_up(std::string why) {
-  if (!recording_) return;
+  if (!capturing_) return;
   reason_ = std::move(why);
   execute();
   if (lost_) fail<Error>("GraphedStep: the recording was lost: ", reason_);
@@ -135,7 +135,7 @@ void Capture::give_up(std::string why) {
 void Capture::on_host_change(std::string_view what) { give_up(text_of("the step ", what)); }
 
 void Capture::on_setting(std::function<bool()> is_unchanged) {
-  if (recording_) settings_.push_back(std::move(is_unchanged));
+  if (capturing_) settings_.push_back(std::move(is_unchanged));
 }
 
 bool Capture::is_current() const {
@@ -189,7 +189,7 @@ const void* Capture::live(const void* value, size_t bytes) {
 }
 
 void Capture::on_draw(RandomGenerator& generator, RandomState state, uint64_t counters) {
-  if (!recording_) return;
+  if (!capturing_) return;
   auto found = std::find_if(draws_.begin(), draws_.end(),
                             [&](const Draws& draws) { return draws.generator == &generator; });
   const bool is_reseeded =
@@ -200,8 +200,8 @@ void Capture::on_draw(RandomGenerator& generator, RandomState state, uint64_t co
   });
   if (is_reseeded || is_second) {
     give_up(is_second ? "two generators have one seed" : "the step sets the seed of a generator");
-    return generator.set_state({state.seed, state.offset + counters});  // this draw is made without
-                                                                        // recording
+    // This draw is made outside of the capture.
+    return generator.set_state({state.seed, state.offset + counters});
   }
   if (found == draws_.end()) {
     const size_t at = values_.size();
@@ -215,22 +215,22 @@ void Capture::on_draw(RandomGenerator& generator, RandomState state, uint64_t co
 
 void Capture::on_end(const RandomGenerator& generator) {
   for (Draws& draws : draws_)
-    if (recording_ && draws.generator == &generator) draws.generator = nullptr;
+    if (capturing_ && draws.generator == &generator) draws.generator = nullptr;
 }
 
 const RandomState* Capture::base_of(RandomState state) {
   for (const Draws& draws : draws_)
-    if (recording_ && draws.start.seed == state.seed)
+    if (capturing_ && draws.start.seed == state.seed)
       return reinterpret_cast<const RandomState*>(live_memory() + draws.place);
   return nullptr;
 }
 
 void Capture::before_gradient(const Leaf& leaf, const Variable& gradient) {
-  if (!recording_ || !gradient.defined() || is_own(gradient.value())) return;
-  if (gradient.is_sole_owner() && !tapegrad::is_recording()) return;
+  if (!capturing_ || !gradient.defined() || is_own(gradient.value())) return;
+  if (gradient.is_sole_owner() && !is_recording()) return;
   const bool is_read = std::ranges::any_of(
       read_gradients_, [&](const ReadGradient& known) { return known.leaf.get() == &leaf; });
-  if (is_read || tapegrad::is_recording())
+  if (is_read || is_recording())
     return give_up(text_of("a gradient of shape ", leaf.shape(),
                            " is added to one that others hold too; zero_grad() at the start of the "
                            "step clears it"));
@@ -251,7 +251,7 @@ Capture::Gradient* Capture::find(const Leaf& leaf) {
 }
 
 void Capture::on_gradient(Leaf& leaf, bool had_one) {
-  if (!recording_ || find(leaf) != nullptr) return;
+  if (!capturing_ || find(leaf) != nullptr) return;
   gradients_.push_back({RefPtr<TapeNode>::share(&leaf), Tensor(), {}, false});
   const Variable gradient = leaf.gradient();
   if (had_one) gradients_.back().into = gradient.value();
@@ -260,26 +260,26 @@ void Capture::on_gradient(Leaf& leaf, bool had_one) {
 }
 
 void Capture::on_gradient_read(const Leaf& leaf) {
-  if (!recording_ || find(leaf) != nullptr) return;
+  if (!capturing_ || find(leaf) != nullptr) return;
   for (const ReadGradient& known : read_gradients_)
     if (known.leaf.get() == &leaf) return;
   read_gradients_.push_back({RefPtr<TapeNode>::share(const_cast<Leaf*>(&leaf)), leaf.gradient()});
 }
 
 void Capture::on_clear(Leaf& leaf) {
-  if (recording_ && find(leaf) == nullptr)
+  if (capturing_ && find(leaf) == nullptr)
     gradients_.push_back({RefPtr<TapeNode>::share(&leaf), Tensor(), {}, true});
 }
 
 void Capture::on_set_to_zero(Leaf& leaf) {
-  if (!recording_ || find(leaf) != nullptr) return;
+  if (!capturing_ || find(leaf) != nullptr) return;
   on_setting([node = RefPtr<TapeNode>::share(&leaf), had_one = leaf.gradient().defined()] {
     return leaf_of(node).gradient().defined() == had_one;
   });
 }
 
 void Capture::on_operand(const Tensor& x) {
-  if (!recording_ || !x || x.device().type != device_.type || is_own(x)) return;
+  if (!capturing_ || !x || x.device().type != device_.type || is_own(x)) return;
   for (const CapturedOperand& known : operands_)
     if (known.tensor->shares_storage(x)) return;
   operands_.push_back({share_operand(x), x.storage().version()});

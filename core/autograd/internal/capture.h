@@ -85,7 +85,7 @@ class Capture : public StepObserver {
   void before_replay(std::function<void()> part, std::function<void()> undo = {});
   /// Returns the address at which the device finds a host value. A function of before_replay()
   /// calls it again to update the value; its calls are matched, in order, with those recorded after
-  /// the function was registered. Null if there is no room, which ends the recording.
+  /// the function was registered. Null if there is no room, which ends the capture.
   const void* live(const void* value, size_t bytes);
   void on_draw(RandomGenerator& generator, RandomState start, uint64_t counters) override;
   void on_end(const RandomGenerator& generator) override;
@@ -104,26 +104,25 @@ class Capture : public StepObserver {
   void on_operand(const Tensor& x);
   /// Returns host memory to which a check on the device writes: {-1, 0, ...} while no check fails.
   virtual int64_t* watch(std::string_view op) = 0;
-  /// Ends the recording and executes the work recorded so far. Called before waiting for the
-  /// device.
+  /// Ends the capture and executes the work recorded so far. Called before waiting for the device.
   void give_up(std::string why);
 
  protected:
   explicit Capture(Device device);
 
   virtual void begin() = 0;
-  /// Unpacks tensors that were packed (core/base/storage.h) during the recording and are still
+  /// Unpacks tensors that were packed (core/base/storage.h) during the capture and are still
   /// alive: a run writes to the address recorded.
   virtual void settle() = 0;
-  /// Ends the recording. repeats: whether it is kept, rather than run once. Returns false if the
-  /// recording was lost.
+  /// Ends the capture. repeats: whether the recording is kept, rather than run once. Returns false
+  /// if the recording was lost.
   virtual bool end(bool repeats) = 0;
-  virtual void leave() = 0;  // makes the recording's stream no longer current
+  virtual void leave() = 0;  // makes the stream of the capture no longer current
   virtual std::byte* live_memory() = 0;
   virtual void launch(const std::vector<std::byte>& live) = 0;
   virtual void check_watched(bool wait) = 0;
-  virtual bool is_own(const Tensor& x) const = 0;  // whether the memory was allocated while
-                                                   // recording
+  /// Returns whether the memory was allocated during the capture.
+  virtual bool is_own(const Tensor& x) const = 0;
   /// Returns whether the values that the step reads on the host, of tensors that exist before it,
   /// are those of the recording.
   virtual bool has_values_read() const { return true; }
@@ -154,7 +153,7 @@ class Capture : public StepObserver {
   static std::unique_ptr<Capture> create_on_gpu(Device device);
 
   struct Draws {
-    RandomGenerator* generator;  // null once it is destroyed, which ends the recording
+    RandomGenerator* generator;  // null once it is destroyed, which ends the capture
     RandomState start;
     size_t place;
     uint64_t counters;
@@ -197,7 +196,7 @@ class Capture : public StepObserver {
   const int64_t number_;
   bool saves_memory_ = false, different_ = false;
   const StepTrace* trace_ = nullptr;
-  bool recording_ = false, ready_ = false, preparing_ = false, lost_ = false;
+  bool capturing_ = false, ready_ = false, preparing_ = false, lost_ = false;
   std::string reason_;
   std::vector<std::byte> values_;  // content of live memory in the next run
   size_t cursor_ = 0;

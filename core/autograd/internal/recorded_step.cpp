@@ -110,13 +110,13 @@ void RecordedStep::forget_calls() {
 }
 
 void RecordedStep::begin() {
-  is_recording_ = true;
+  is_capturing_ = true;
   before_ = std::exchange(detail::context.recorder, this);
   detail::update_observed();
 }
 
 void RecordedStep::stop() {
-  is_recording_ = false;
+  is_capturing_ = false;
   if (detail::context.recorder == this) detail::context.recorder = before_;
   detail::update_observed();
 }
@@ -147,7 +147,7 @@ CalledOp RecordedStep::current_op() const {
 
 bool RecordedStep::on_call(std::unique_ptr<RecordedCall> call) {
   if (is_preparing()) return true;
-  if (!is_recording_) return false;
+  if (!is_capturing_) return false;
   if (call->device() != device()) {
     give_up("a kernel runs on another device" + text_of(current_op()));
     return false;
@@ -173,14 +173,14 @@ std::string RecordedStep::maker_of(const TensorStorage& storage) const {
 }
 
 void RecordedStep::on_access(const TensorStorage& storage) {
-  if (!is_recording_) return;
+  if (!is_capturing_) return;
   if (!own_.contains(&storage))
     return give_up("values are copied from the host" + text_of(current_op()));
   give_up("the host reads a value, made" + maker_of(storage));
 }
 
 void RecordedStep::on_read(const Tensor& x, const char* function) {
-  if (!is_recording_ || x.device() != device()) return;
+  if (!is_capturing_ || x.device() != device()) return;
   if (detail::context.is_making_constant && !own_.contains(&x.storage())) return;
   std::string who = maker_of(x.storage());
   if (who.empty()) {

@@ -2,12 +2,12 @@
 // instead of making the calls (core/dispatch/recorded_call.h). A run makes the calls in order,
 // without tape and without checks of shapes.
 //
-// A storage that is made while recording has no memory (TensorStorage::is_deferred). Small storages
+// A storage made during the capture has no memory (TensorStorage::is_deferred). Small storages
 // to which only calls refer have places in one block of memory, which a run allocates
 // (memory_plan.h). Other storages get memory before the first call that uses them. They lose it
 // after the last one, unless they hold results of the step or gradients of leaves. Host code that
 // reads or writes a deferred storage is detected, because the storage has no memory. Such an access
-// ends the recording, after making the calls recorded so far.
+// ends the capture, after making the calls recorded so far.
 //
 // An op may read a value to decide what to do (core/base/internal/host_values.h). The calls
 // recorded so far are then made ahead, into memory that is not that of a run. A run compares the
@@ -33,7 +33,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   RecordedStep();
   ~RecordedStep() override;
 
-  bool is_recording() const override { return is_recording_; }
+  bool is_capturing() const override { return is_capturing_; }
   bool on_call(std::unique_ptr<RecordedCall> call) override;
   RecordedCall* call_to_update(const KernelTable& kernel) override;
   void on_access(const TensorStorage& storage) override;
@@ -126,7 +126,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   std::string maker_of(const TensorStorage& storage) const;
   std::string explain_memory() const;
 
-  bool is_recording_ = false;
+  bool is_capturing_ = false;
   bool is_planned_ = false;    // whether calls are joined to segments
   std::vector<CalledOp> ops_;  // the ops that run, outermost first
   std::vector<StepCall> calls_;
@@ -140,12 +140,12 @@ class RecordedStep final : public Capture, public CallRecorder {
   std::vector<TensorStorage*> large_;  // storages without a place to which only calls refer
   std::vector<TensorStorage*> kept_;   // storages with owners other than calls
   std::unordered_map<const TensorStorage*, TensorStorage*>
-      own_;  // storages made while recording and used by a call
+      own_;  // storages made during the capture and used by a call
   std::vector<std::byte> live_;
   size_t next_update_ = 0;  // the first candidate while calls are updated
   std::vector<ValuesRead> values_read_;
   std::vector<Revised> revised_;
-  // While recording:
+  // During the capture:
   CallRecorder* before_ = nullptr;  // the recorder outside of the step
   std::vector<HostCopy> copies_;
   size_t ahead_ = 0;  // number of calls made ahead

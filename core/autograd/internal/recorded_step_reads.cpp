@@ -34,7 +34,7 @@ bool RecordedStep::is_written(const Tensor& x) const {
 }
 
 Tensor RecordedStep::read(const Tensor& x) {
-  if (!is_recording_ || x.device() != device()) return {};
+  if (!is_capturing_ || x.device() != device()) return {};
   if (own_.contains(&x.storage()) || is_written(x)) return read_made(x);
   if (x.storage().is_deferred() && !x.storage().has_memory()) return {};
   const detail::UseRecorder off(nullptr);
@@ -65,7 +65,7 @@ void RecordedStep::forget(size_t position) {
 /// write to the tensor.
 Tensor RecordedStep::copy_from_host(std::span<const std::byte> bytes, const Shape& shape,
                                     DType dtype) {
-  if (!is_recording_ || bytes.empty()) return {};
+  if (!is_capturing_ || bytes.empty()) return {};
   const Tensor values = ordinary_tensor(bytes, shape, dtype);
   copies_.push_back({{bytes.begin(), bytes.end()}, current_op()});
   on_constant(values);

@@ -33,7 +33,7 @@ class StepTrace final : public CallRecorder {
   std::string difference(const std::vector<StepCall>& calls, const std::vector<HostCopy>& copies,
                          const std::function<bool(const Tensor& x)>& is_known) const;
 
-  bool is_recording() const override { return false; }
+  bool is_capturing() const override { return false; }
   bool on_call(std::unique_ptr<RecordedCall> call) override;
   RecordedCall* call_to_update(const KernelTable&) override { return nullptr; }
   void on_access(const TensorStorage&) override {}

@@ -33,8 +33,8 @@ struct CalledOp {
 
 class CallRecorder {
  public:
-  /// Returns whether calls are recorded at present. If not, storages are made as usual.
-  virtual bool is_recording() const = 0;
+  /// Returns whether calls are captured at present. If not, storages are made as usual.
+  virtual bool is_capturing() const = 0;
   /// Returns false if the kernel has to run as usual.
   virtual bool on_call(std::unique_ptr<RecordedCall> call) = 0;
   /// Returns the recorded call that takes over the numbers of the next call of the kernel. Returns
