@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/loss.h"
 
@@ -18,5 +19,12 @@ Variable reduced(const Variable& losses, Reduction reduction, Where where = Wher
 
 /// Reads the attribute `reduction`.
 Reduction reduction_of(const Arguments& arguments);
+
+// Operators that take the caller's location.
+inline Variable minus(const Variable& a, const Variable& b, Where w) { return sub({a, w}, {b, w}); }
+inline Variable times(const Variable& a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }
+inline Variable times(double a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }
+
+void catalog_class_loss(Catalog& catalog);  // defined in ops/class_loss.cpp
 
 }  // namespace tapegrad::detail
