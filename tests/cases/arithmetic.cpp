@@ -1,7 +1,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "tests/op_case.h"
+#include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
 namespace {

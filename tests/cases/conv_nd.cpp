@@ -1,5 +1,5 @@
-#include "tests/drawn_cases.h"
-#include "tests/op_case.h"
+#include "tests/cases/drawn_cases.h"
+#include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
 namespace {

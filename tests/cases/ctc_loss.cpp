@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "tests/op_case.h"
+#include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -2,7 +2,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "tests/op_case.h"
+#include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
 

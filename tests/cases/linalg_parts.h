@@ -6,8 +6,8 @@
 #include "ops/create.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
+#include "tests/cases/drawn_cases.h"
 #include "tests/cases/matrix.h"
-#include "tests/drawn_cases.h"
 
 namespace tapegrad::testing {
 

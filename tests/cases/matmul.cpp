@@ -3,8 +3,8 @@
 #include <numbers>
 
 #include "ops/view.h"
-#include "tests/drawn_cases.h"
-#include "tests/op_case.h"
+#include "tests/cases/drawn_cases.h"
+#include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/op_case.h"
+#include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
 

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/drawn_cases.h"
-#include "tests/op_case.h"
+#include "tests/cases/drawn_cases.h"
+#include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
 namespace {

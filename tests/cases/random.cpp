@@ -1,4 +1,4 @@
-#include "tests/op_case.h"
+#include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
 

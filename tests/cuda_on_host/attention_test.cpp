@@ -15,7 +15,7 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "tests/operand.h"
+#include "tests/cases/operand.h"
 #include "train/graphed_step.h"
 
 namespace tapegrad {

@@ -17,7 +17,7 @@
 #include "ops/softmax.h"
 #include "ops/sort.h"
 #include "ops/view.h"
-#include "tests/operand.h"
+#include "tests/cases/operand.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <sstream>
 
-#include "tests/op_families.h"
+#include "tests/cases/op_families.h"
 
 namespace tapegrad::fuzz {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/cases/operand.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/operand.h"
 
 namespace tapegrad::fuzz {
 

@@ -1,4 +1,4 @@
-// Rows of the case table with random shapes, attributes, dtypes and layouts (tests/drawn_cases.h):
+// Rows of the case table with random shapes, attributes, dtypes and layouts (drawn_cases.h):
 //
 //   values     equal those of plain loops in float64; exactly for linear ops
 //   gradients  along a random direction equal finite differences
@@ -13,9 +13,9 @@
 #include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/reduce.h"
-#include "tests/drawn_cases.h"
+#include "tests/cases/drawn_cases.h"
+#include "tests/cases/operand.h"
 #include "tests/fuzz/call.h"
-#include "tests/operand.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

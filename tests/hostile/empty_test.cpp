@@ -7,9 +7,9 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/unary.h"
+#include "tests/cases/op_families.h"
+#include "tests/cases/operand.h"
 #include "tests/core/support.h"
-#include "tests/op_families.h"
-#include "tests/operand.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -12,9 +12,9 @@
 #include "core/base/allocator.h"
 #include "core/tape/recording.h"
 #include "ops/reduce.h"
+#include "tests/cases/op_families.h"
+#include "tests/cases/operand.h"
 #include "tests/core/support.h"
-#include "tests/op_families.h"
-#include "tests/operand.h"
 
 namespace tapegrad::testing {
 namespace {

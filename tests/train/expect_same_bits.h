@@ -8,7 +8,7 @@
 
 #include "core/base/generator.h"
 #include "ops/arithmetic.h"
-#include "tests/operand.h"
+#include "tests/cases/operand.h"
 #include "tests/train/graphed_step_cases.h"
 
 namespace tapegrad::testing {

@@ -38,7 +38,7 @@
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "optim/optimizers.h"
-#include "tests/operand.h"
+#include "tests/cases/operand.h"
 #include "train/fit.h"
 #include "train/graphed_step.h"
 

@@ -1,8 +1,8 @@
-#include "tests/drawn_cases.h"
+#include "tests/cases/drawn_cases.h"
 
 #include <set>
 
-#include "tests/op_families.h"
+#include "tests/cases/op_families.h"
 
 namespace tapegrad::testing {
 namespace {

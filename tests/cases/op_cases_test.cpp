@@ -25,8 +25,8 @@
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
-#include "tests/op_case_run.h"
-#include "tests/op_families.h"
+#include "tests/cases/op_case_run.h"
+#include "tests/cases/op_families.h"
 
 namespace tapegrad::testing {
 namespace {

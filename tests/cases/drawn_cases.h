@@ -6,8 +6,8 @@
 // tolerance is 0. Inputs that may be near a point without a derivative have grad = false.
 #pragma once
 
+#include "tests/cases/op_case.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/op_case.h"
 
 namespace tapegrad::testing {
 

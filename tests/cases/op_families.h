@@ -1,7 +1,7 @@
 // The families of the case table.
 #pragma once
 
-#include "tests/op_case.h"
+#include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
 

@@ -8,8 +8,8 @@
 #include "core/dispatch/implementations.h"
 #include "ops/conv.h"
 #include "ops/create.h"
-#include "tests/op_case_run.h"
-#include "tests/op_families.h"
+#include "tests/cases/op_case_run.h"
+#include "tests/cases/op_families.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/op_families.h"
+#include "tests/cases/op_families.h"
 
 namespace tapegrad::testing {
 namespace {

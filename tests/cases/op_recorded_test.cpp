@@ -7,7 +7,7 @@
 
 #include "core/autograd/derivatives.h"
 #include "core/base/generator.h"
-#include "tests/op_case_run.h"
+#include "tests/cases/op_case_run.h"
 #include "train/graphed_step.h"
 
 namespace tapegrad::testing {

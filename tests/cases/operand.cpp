@@ -1,4 +1,4 @@
-#include "tests/operand.h"
+#include "tests/cases/operand.h"
 
 #include <algorithm>
 #include <cmath>

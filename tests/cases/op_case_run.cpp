@@ -1,4 +1,4 @@
-#include "tests/op_case_run.h"
+#include "tests/cases/op_case_run.h"
 
 #include <gtest/gtest.h>
 

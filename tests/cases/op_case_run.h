@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/tape/variable.h"
-#include "tests/operand.h"
+#include "tests/cases/operand.h"
 
 namespace tapegrad::testing {
 

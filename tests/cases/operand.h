@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tests/op_case.h"
+#include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
 
