@@ -12,6 +12,7 @@
 #include "ops/pool.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/resample.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "tests/train/expect_same_bits.h"
@@ -167,6 +168,27 @@ TEST(CapturedPackedLayouts, BranchesThatAreJoinedAreRecorded) {
         const Variable shuffled =
             reshape(transpose(reshape(all, {3, 2, 40, 12, 12}), 1, 2), {3, 80, 12, 12});
         const Variable loss = mean(square(conv2d(narrow(shuffled, 1, 8, 32), weight)));
+        loss.backward();
+        return {loss, x.grad(), weight.grad()};
+      },
+      {image});
+}
+
+/// The gradient of a value that is joined with another is a part of their gradient, or a tensor of
+/// its own if the gradient has a packed layout. A sum of gradients copies the part.
+TEST(CapturedPackedLayouts, SkippedValuesAreRecorded) {
+  const Block block(64, f32);
+  const Variable image = randn({8, 64, 32, 32}), wide = randn({64, 128, 3, 3}) * 0.05;
+  const Variable point = randn({64, 128, 1, 1}) * 0.1, shift = randn({8, 64, 16, 16});
+  expect_same_bits(
+      [&](GraphedStep::Inputs in) -> Variables {
+        const Variable x = leaf(in[0]), weight = leaf(block.weight);
+        const Variable skipped = conv2d(x, weight, {}, {.padding = 1});
+        const Variable down = conv2d(skipped, weight, {}, {.stride = 2, .padding = 1});
+        const Variable up = interpolate(down + shift, {.scale_factor = 2.0, .mode = "nearest"});
+        const Variable all = cat({up, skipped}, 1);
+        const Variable y = conv2d(silu(group_norm(all, 8)), wide, {}, {.padding = 1});
+        const Variable loss = mean(square(y + conv2d(all, point)));
         loss.backward();
         return {loss, x.grad(), weight.grad()};
       },

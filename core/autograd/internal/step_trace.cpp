@@ -17,12 +17,14 @@ constexpr std::string_view kOtherKernels = "calls other kernels";
 /// gradient clipping call other kernels while they are recorded.
 bool is_of_pass(const CalledOp& op) { return !op.name.empty() && op.pass != Pass::kUpdate; }
 
-/// Returns whether the op only moves values. Such ops choose kernels, or none, by the layouts of
-/// their operands, which a recording does not know.
-bool moves(const CalledOp& op) {
+/// Returns whether the call belongs to an op that only moves values. Such ops choose kernels, or
+/// none, by the layouts of their operands, which a recording does not know. A sum of gradients
+/// copies its first gradient if such an op returned it as a part of another tensor.
+bool moves(const CalledOp& op, const RecordedCall& call) {
   constexpr std::string_view kNames[] = {"cat",   "pad",   "permute",   "reshape", "select",
                                          "slice", "split", "transpose", "unbind",  "view"};
-  return std::ranges::find(kNames, op.name) != std::end(kNames);
+  return std::ranges::find(kNames, op.name) != std::end(kNames) ||
+         (op.name == "add_gradients" && call.kernel() == &kernels::copy);
 }
 
 /// Returns whether the layouts are those of one part of a tensor, as far as they can be compared:
@@ -77,7 +79,8 @@ const char* StepTrace::compare(const Call& before, const StepCall& now,
   each_tensor(*now.call, [&](Tensor& x, bool) {
     if (next == before.operands.size()) return;
     const Operand& operand = before.operands[next++];
-    const bool may_differ = moves(now.op) || (operand.layout.shape == x.shape() && !is_known(x));
+    const bool may_differ =
+        moves(now.op, *now.call) || (operand.layout.shape == x.shape() && !is_known(x));
     has_same_layouts &=
         operand.dtype == x.dtype() && is_same_part(operand.layout, x.layout(), may_differ);
     has_same_tensors &= operand.storage == &x.storage() || !is_known(x);
@@ -110,7 +113,7 @@ std::string StepTrace::difference(const std::vector<StepCall>& calls,
   while (i < calls.size()) {
     const StepCall& step = calls[i];
     const bool is_skipped = step.call->kernel() == nullptr || step.is_repeated;
-    if (is_skipped || (next == calls_.size() && moves(step.op))) {
+    if (is_skipped || (next == calls_.size() && moves(step.op, *step.call))) {
       ++i;
       continue;
     }
@@ -119,15 +122,15 @@ std::string StepTrace::difference(const std::vector<StepCall>& calls,
     const Call& before = calls_[next];
     const std::string_view name = step.op.name;
     const bool is_same_op = name == before.op.name;
-    const bool is_moving = moves(step.op) || moves(before.op);
+    const bool is_moving = moves(step.op, *step.call) || moves(before.op, *before.call);
     if (before.call->kernel() != step.call->kernel() || (is_moving && !is_same_op)) {
       if (!is_of_pass(step.op) || !is_of_pass(before.op)) return {};
       if (is_same_op) {  // the op chooses kernels by layouts
         while (next < calls_.size() && calls_[next].op.name == name) ++next;
         while (i < calls.size() && calls[i].op.name == name) ++i;
-      } else if (moves(step.op)) {
+      } else if (moves(step.op, *step.call)) {
         ++i;
-      } else if (moves(before.op)) {
+      } else if (moves(before.op, *before.call)) {
         ++next;
       } else {
         return std::string(kOtherKernels) + text_of(step.op);
@@ -138,7 +141,7 @@ std::string StepTrace::difference(const std::vector<StepCall>& calls,
       return std::string(what) + " to " + std::string(step.call->name()) + text_of(user(calls, i));
     ++i, ++next;
   }
-  while (next < calls_.size() && moves(calls_[next].op)) ++next;
+  while (next < calls_.size() && moves(calls_[next].op, *calls_[next].call)) ++next;
   return next < calls_.size() && is_of_pass(calls_[next].op)
              ? std::string(kOtherKernels) + text_of(calls_[next].op)
              : "";
