@@ -17,7 +17,8 @@ namespace {
 using namespace narrow_layer;
 
 using B = Batch<float>;
-constexpr int64_t kChunk = 16;  // rows of a lane whose masked gradients are stored at once
+constexpr int64_t kChunk = 16;         // rows of a lane whose masked gradients are stored at once
+constexpr int64_t kTransposition = 4;  // vector operations for an element of each lane
 // Sums that are computed together fill the registers of the processor: 32 or 16.
 constexpr bool kHasManyRegisters = kLane == 16;
 constexpr int kMostOutputs = kHasManyRegisters ? 6 : 3;
@@ -292,13 +293,18 @@ LaneLayout describe_lanes(RecordedCall& call) {
     answer.row_cost += kLane * inner * vectors_of(outer);
     answer.lane_cost += inner * outer;
   };
+  const auto add_product = [&](int64_t inner, int64_t outer) {
+    if (outer > 1) return add(inner, outer);
+    answer.row_cost += (1 + kTransposition) * inner;  // one column is computed with rows in lanes
+    answer.lane_cost += inner;
+  };
   if (call.kernel() == &kernels::linear) {
     call.visit(shapes);
-    add(shapes.columns(0), shapes.columns(4));
+    add_product(shapes.columns(0), shapes.columns(4));
   } else if (call.kernel() == &kernels::linear_backward) {
     call.visit(shapes);
     const int64_t out = shapes.columns(0);
-    if (const int64_t in = shapes.columns(5)) add(out, in);
+    if (const int64_t in = shapes.columns(5)) add_product(out, in);
     if (const int64_t in = shapes.columns(6)) {
       if (out * vectors_of(in) <= in * vectors_of(out))
         add(out, in);
