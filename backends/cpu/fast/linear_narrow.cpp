@@ -405,12 +405,14 @@ void LinearBackwardNarrow::run(TypeTag<float>, const Tensor& dy0, const Epilogue
   std::optional<Factor> factor;
   if (dx) factor.emplace(weight.data<float>(), sums.out, sums.in, sums.in, 1, nullptr);
   const GradientOfRows gradient(sums, factor ? &*factor : nullptr, dy, y, x, dx, dw, db);
-  std::vector<double> zeros(PieceSums::zero_bytes(sums) / sizeof(double));
+  struct alignas(64) CacheLine {
+    std::byte bytes[64];
+  };
+  std::vector<CacheLine> zeros(PieceSums::zero_bytes(sums) / sizeof(CacheLine));
   const bool has_threads = rows * sums.in * sums.out > kParallel && omp_get_max_threads() > 1;
   const size_t stored_bytes = has_threads ? PieceSums::stored_bytes(rows, sums) : 0;
-  const auto stored = std::make_unique_for_overwrite<double[]>(stored_bytes / sizeof(double));
-  const PieceSums pieces(reinterpret_cast<std::byte*>(zeros.data()),
-                         reinterpret_cast<std::byte*>(stored.get()), rows, sums);
+  const auto stored = std::make_unique_for_overwrite<CacheLine[]>(stored_bytes / sizeof(CacheLine));
+  const PieceSums pieces(zeros.data()->bytes, stored.get()->bytes, rows, sums);
   for_each_tile(rows, sums.in * sums.out, [&](int64_t first, int64_t count, int64_t end) {
     double* to = pieces.begin(first / kTile);
     gradient.add_tile(first, count, end, rows - first - count, to);

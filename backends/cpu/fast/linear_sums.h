@@ -3,8 +3,9 @@
 // of the tiles of a piece are added in double, and so are the pieces.
 #pragma once
 
+#include <omp.h>
+
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -72,10 +73,10 @@ struct Sums {
   const int64_t bias_at, count;
 };
 
-/// The sums of the pieces of one call, whose results are added in their order. A piece whose
-/// predecessors have all been added is added as soon as it is complete, so that the sums of one
-/// thread stay in the cache. Other pieces are stored until write(). A thread computes whole pieces
-/// in ascending order.
+/// The sums of the pieces of one call, whose results are added in their order. A piece of the first
+/// thread whose predecessors have all been added is added as soon as it is complete, so that the
+/// sums of one thread stay in the cache. Other pieces are stored until write(). A thread computes
+/// whole pieces in ascending order.
 class PieceSums {
  public:
   /// Bytes that are zero at first.
@@ -87,8 +88,8 @@ class PieceSums {
     return size_t(pieces_of(rows) * sums.count) * sizeof(double);
   }
 
-  /// Both parts of the memory are aligned to 8 bytes. `stored` may be null if one thread computes
-  /// all pieces with begin() and end().
+  /// Both parts of the memory should be aligned to 64 bytes, else vectors of the sums span two
+  /// cache lines. `stored` may be null if one thread computes all pieces with begin() and end().
   PieceSums(std::byte* zeros, std::byte* stored, int64_t rows, const Sums& sums)
       : state_(reinterpret_cast<State*>(zeros)),
         total_(reinterpret_cast<double*>(zeros + sizeof(State))),
@@ -99,12 +100,13 @@ class PieceSums {
 
   /// Returns the place to which the sums of the tile are to be added before end(tile, place).
   double* begin(int64_t tile) const {
+    if (!is_first_thread()) return stored(tile);
     const int64_t piece = piece_of(tile, rows_);
     if (is_next(piece, tile)) {
       if (is_single(piece)) return total_;
-      state_->open.store(piece + 1, std::memory_order_relaxed);
+      state_->open = piece + 1;
     }
-    return state_->open.load(std::memory_order_relaxed) == piece + 1 ? open_ : stored(tile);
+    return state_->open == piece + 1 ? open_ : stored(tile);
   }
   void end(int64_t tile, const double* place) const {
     const int64_t piece = piece_of(tile, rows_);
@@ -115,23 +117,23 @@ class PieceSums {
     } else if (place != total_) {
       return;
     }
-    state_->next.store(piece + 1, std::memory_order_release);
+    state_->next = piece + 1;
   }
 
   /// As begin() and end(), for `count` tiles whose sums are added one after the other.
   void begin(int64_t tile, int64_t count, double** places) const {
-    const bool is_added = is_next(piece_of(tile, rows_), tile) && tiles_of(rows_) <= kMaxPieces;
+    const bool is_added =
+        tiles_of(rows_) <= kMaxPieces && is_first_thread() && is_next(piece_of(tile, rows_), tile);
     for (int64_t i = 0; i < count; ++i) places[i] = is_added ? total_ : stored(tile + i);
   }
   void end(int64_t tile, int64_t count, double* const* places) const {
-    if (places[0] == total_)
-      state_->next.store(piece_of(tile + count - 1, rows_) + 1, std::memory_order_release);
+    if (places[0] == total_) state_->next = piece_of(tile + count - 1, rows_) + 1;
   }
 
   /// Writes the sums of all pieces.
   void write(Tensor& dw, Tensor& db) const {
     const auto& [in, out, in_vectors, out_vectors, along_in, bias_at, count] = sums_;
-    const int64_t pieces = pieces_of(rows_), next = state_->next.load(std::memory_order_acquire);
+    const int64_t pieces = pieces_of(rows_), next = state_->next;
     const int64_t step = kLane * (along_in ? in_vectors : out_vectors);
     for (int64_t at = 0; at < count; at += kLane) {
       double sums[kLane];
@@ -152,18 +154,21 @@ class PieceSums {
   }
 
  private:
+  /// Used by the first thread only. Has a cache line, which keeps the sums aligned.
   struct alignas(8) State {
-    std::atomic<int64_t> next;  // the first piece that is not added
-    std::atomic<int64_t> open;  // 1 + the piece that is being added in open_, or 0
+    int64_t next;  // the first piece that is not added
+    int64_t open;  // 1 + the piece that is being added in open_, or 0
+    int64_t unused[6];
   };
+
+  static bool is_first_thread() { return omp_get_thread_num() == 0; }
 
   bool is_single(int64_t piece) const {
     return first_tile_of(piece, rows_) + 1 == first_tile_of(piece + 1, rows_);
   }
   /// Returns whether the tile begins the first piece that is not added.
   bool is_next(int64_t piece, int64_t tile) const {
-    return tile == first_tile_of(piece, rows_) &&
-           state_->next.load(std::memory_order_acquire) == piece;
+    return tile == first_tile_of(piece, rows_) && state_->next == piece;
   }
   double* stored(int64_t tile) const {
     const int64_t piece = piece_of(tile, rows_);
