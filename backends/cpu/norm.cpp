@@ -74,10 +74,12 @@ void normalize(const Tensor& x, const Compute<T>* mean, const Compute<T>* scale,
                                                                     int64_t count) {
     alignas(64) V buffer[kBlock], results[kBlock];
     const V* xs = load_values(from + offset, 1, count, buffer);
+    V* ys = place_values(to + offset, results);
     const V *m = mean + channel, *s = scale + channel, *b = shift + channel;
+#pragma omp simd
     for (int64_t j = 0; j < count; ++j)
-      results[j] = (xs[j] - at<kColumns>(m, j)) * at<kColumns>(s, j) + at<kColumns>(b, j);
-    narrow(results, count, to + offset);
+      ys[j] = (xs[j] - at<kColumns>(m, j)) * at<kColumns>(s, j) + at<kColumns>(b, j);
+    store_values(ys, count, to + offset);
   });
 }
 
@@ -154,9 +156,18 @@ void normalize_elements(const Tensor& x, const std::array<const Tensor*, 4>& oth
     for (int64_t first = 0; first < count; first += kBlock) {
       alignas(64) V mean[kBlock], scale[kBlock], shift[kBlock], x_buffer[kBlock], y_buffer[kBlock];
       int64_t n = std::min(kBlock, count - first);
-      const auto take = [&](size_t i, V* numbers_of_row) {
-        spread(numbers[i] + at[i] + first * step[i], step[i], n, numbers_of_row);
-      };
+      const auto row = [&](size_t i) { return numbers[i] + at[i] + first * step[i]; };
+      if (repeats == 1 && std::ranges::all_of(step, [](int64_t each) { return each == 1; })) {
+        const V *m = row(0), *s = row(1), *w = row(2), *b = row(3);
+        const V* xs = load_values(from, 1, n, x_buffer);
+        V* ys = place_values(to, y_buffer);
+#pragma omp simd
+        for (int64_t j = 0; j < n; ++j) ys[j] = (xs[j] - m[j]) * (s[j] * w[j]) + b[j];
+        store_values(ys, n, to);
+        from += n, to += n;
+        continue;
+      }
+      const auto take = [&](size_t i, V* to) { spread(row(i), step[i], n, to); };
       take(0, mean), take(1, scale), take(2, y_buffer), take(3, shift);
       for (int64_t j = 0; j < n; ++j) scale[j] *= y_buffer[j];
       const int64_t all = n * repeats;
@@ -167,7 +178,7 @@ void normalize_elements(const Tensor& x, const std::array<const Tensor*, 4>& oth
           continue;
         }
       for (; 2 * n <= std::min(kBlock, all); n *= 2)
-        for (V* row : {mean, scale, shift}) std::copy_n(row, n, row + n);
+        for (V* each : {mean, scale, shift}) std::copy_n(each, n, each + n);
       for (int64_t i = 0, size; i < all; i += size, from += size, to += size) {
         size = std::min(n, all - i);
         const V* xs = load_values(from, 1, size, x_buffer);
@@ -228,21 +239,35 @@ void channel_sums(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
                   const Compute<T>* invstd, double* sums, double* products) {
   using V = Compute<T>;
   constexpr int64_t kStrip = 256;
+  constexpr int kRows = 4;  // that are added before the sums are stored
   const int64_t n = x.shape()[0], channels = x.shape()[1], size = x.shape()[2];
   const T *xs = x.data<T>(), *dys = dy.data<T>();
   if (size == 1) {
 #pragma omp parallel for if (x.numel() > kParallel)
     for (int64_t first = 0; first < channels; first += kStrip) {
       const int64_t count = std::min(kStrip, channels - first);
-      alignas(64) V x_buffer[kStrip], dy_buffer[kStrip];
-      for (int64_t i = 0; i < n; ++i) {
-        const V* xv = load_values(xs + i * channels + first, 1, count, x_buffer);
-        const V* dyv = load_values(dys + i * channels + first, 1, count, dy_buffer);
-        for (int64_t j = 0; j < count; ++j) {
-          sums[first + j] += double(dyv[j]);
-          products[first + j] += double(dyv[j] * ((xv[j] - mean[first + j]) * invstd[first + j]));
+      alignas(64) V x_buffer[kRows][kStrip], dy_buffer[kRows][kStrip];
+      const V *m = mean + first, *s = invstd + first;
+      double *sum = sums + first, *product = products + first;
+      const auto add = [&]<int kCount>(std::integral_constant<int, kCount>, int64_t i) {
+        const V *xv[kCount], *dyv[kCount];
+        for (int k = 0; k < kCount; ++k) {
+          xv[k] = load_values(xs + (i + k) * channels + first, 1, count, x_buffer[k]);
+          dyv[k] = load_values(dys + (i + k) * channels + first, 1, count, dy_buffer[k]);
         }
-      }
+#pragma omp simd
+        for (int64_t j = 0; j < count; ++j) {
+          double a = sum[j], b = product[j];
+          for (int k = 0; k < kCount; ++k) {
+            a += double(dyv[k][j]);
+            b += double(dyv[k][j] * ((xv[k][j] - m[j]) * s[j]));
+          }
+          sum[j] = a, product[j] = b;
+        }
+      };
+      int64_t i = 0;
+      for (; i + kRows <= n; i += kRows) add(std::integral_constant<int, kRows>(), i);
+      for (; i < n; ++i) add(std::integral_constant<int, 1>(), i);
     }
     return;
   }
@@ -277,11 +302,13 @@ void input_gradient(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
     alignas(64) V x_buffer[kBlock], dy_buffer[kBlock], results[kBlock];
     const V* xv = load_values(xs + offset, 1, count, x_buffer);
     const V* dyv = load_values(dys + offset, 1, count, dy_buffer);
+    V* dxv = place_values(to + offset, results);
     const V *m = mean + c, *s = scale + c, *b = shift + c, *k = slope + c;
+#pragma omp simd
     for (int64_t j = 0; j < count; ++j)
-      results[j] = at<kColumns>(s, j) * (dyv[j] - at<kColumns>(b, j) -
-                                         (xv[j] - at<kColumns>(m, j)) * at<kColumns>(k, j));
-    narrow(results, count, to + offset);
+      dxv[j] = at<kColumns>(s, j) *
+               (dyv[j] - at<kColumns>(b, j) - (xv[j] - at<kColumns>(m, j)) * at<kColumns>(k, j));
+    store_values(dxv, count, to + offset);
   });
 }
 
