@@ -281,10 +281,11 @@ void RecordedStep::plan_segments() {
   for (const Life& life : lives_)
     if (life.storage->is_only_lent()) life.storage->take_memory();
   groups_.clear(), lives_.clear(), places_.clear(), large_.clear(), kept_.clear();
-  std::vector<StepGroup> groups = plan_groups(calls_);
-  absorbed_ = absorb_activations(calls_, groups, [&](const TensorStorage& storage) {
+  const auto is_own = [&](const TensorStorage& storage) {
     return own_.contains(&storage) && storage.is_only_lent();
-  });
+  };
+  std::vector<StepGroup> groups = plan_groups(calls_, is_own);
+  absorbed_ = absorb_activations(calls_, groups, is_own);
   for (StepGroup& group : groups) groups_.push_back({std::move(group), nullptr});
   plan_storages();
   is_planned_ = true;

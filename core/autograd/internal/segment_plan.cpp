@@ -7,6 +7,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/autograd/internal/lane_worker.h"
+#include "core/autograd/internal/segment_buffers.h"
 #include "core/base/error.h"
 #include "core/dispatch/internal/tasks.h"
 
@@ -17,6 +19,7 @@ constexpr int64_t kFewest = 4096;        // elements of a result for which a seg
 constexpr int64_t kWide = 32768;         // elements of an operand for which a segment pays off
 constexpr int64_t kShared = 131072;      // elements of all calls for which a second thread does
 constexpr int64_t kLarge = 2 << 20;      // elements of an operand that exceeds the caches
+constexpr int64_t kSaved = 4 << 20;      // bytes that exceed the second-level cache
 constexpr int64_t kFewestRows = 128;     // of a call that is divided into rows
 constexpr int64_t kLargestUnit = 32768;  // elements of an operand in the smallest block
 constexpr size_t kMostCalls = 64;        // of a segment
@@ -120,7 +123,9 @@ class NumberSet {
 
 class Planner {
  public:
-  Planner(const std::vector<StepCall>& calls, int64_t threads) : threads_(threads) {
+  Planner(const std::vector<StepCall>& calls,
+          const std::function<bool(const TensorStorage&)>& is_own, int64_t threads)
+      : calls_(calls), is_own_(is_own), threads_(threads) {
     for (const StepCall& call : calls) {
       infos_.push_back(describe(call));
       is_repeated_.push_back(call.is_repeated);
@@ -301,10 +306,11 @@ class Planner {
 
   /// Calls are faster one after the other if their operands stay in the second-level cache anyway
   /// and there is not enough work for two threads, and so are two elementwise calls unless they are
-  /// flat and their operands exceed all caches. A narrow layer always pays.
+  /// flat and their operands exceed all caches.
   bool pays(size_t group) const {
     const std::vector<size_t>& calls = groups_[group].calls;
-    if (groups_[group].is_fixed) return true;
+    if (groups_[group].is_fixed)
+      return threads_ > 1 || widest_[group] < kWide || saves_memory(group);
     const bool is_flat =
         std::ranges::all_of(calls, [&](size_t call) { return infos_[call].is_flat; });
     const bool is_elementwise =
@@ -312,6 +318,18 @@ class Planner {
     if (calls.size() == 2 && is_elementwise) return is_flat && widest_[group] >= kLarge;
     const int64_t elements = widest_[group] * int64_t(calls.size());
     return widest_[group] >= kWide || (threads_ > 1 && elements >= kShared);
+  }
+
+  /// Returns whether a segment with a narrow layer has rows in lanes, or keeps so many values out
+  /// of memory that separate calls would read them from beyond the second-level cache. Otherwise
+  /// the work for each block takes longer than reading values from that cache.
+  bool saves_memory(size_t group) const {
+    const Buffers buffers(calls_, groups_[group], [&](const TensorStorage& storage) {
+      const auto user = user_.find(&storage);
+      return user != user_.end() && user->second == group && is_own_(storage);
+    });
+    return buffers.bytes() >= kSaved ||
+           LaneWorker::lanes_of(calls_, groups_[group], buffers).lanes > 0;
   }
 
   /// Returns a topological order; among groups that may run, the one whose first call is the
@@ -346,6 +364,8 @@ class Planner {
     return sorted;
   }
 
+  const std::vector<StepCall>& calls_;
+  const std::function<bool(const TensorStorage&)>& is_own_;
   const int64_t threads_;
   std::vector<CallInfo> infos_;
   std::vector<bool> is_repeated_, is_read_, is_lasting_;  // by call
@@ -361,8 +381,9 @@ class Planner {
 
 }  // namespace
 
-std::vector<StepGroup> plan_groups(const std::vector<StepCall>& calls) {
-  return Planner(calls, team_size()).run();
+std::vector<StepGroup> plan_groups(const std::vector<StepCall>& calls,
+                                   const std::function<bool(const TensorStorage&)>& is_own) {
+  return Planner(calls, is_own, team_size()).run();
 }
 
 }  // namespace tapegrad

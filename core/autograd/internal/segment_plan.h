@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,9 @@ struct StepGroup {
 };
 
 /// Returns the groups in the order in which they run. Every call depends only on calls of its own
-/// or of earlier groups, and the calls of a group may run block by block.
-std::vector<StepGroup> plan_groups(const std::vector<StepCall>& calls);
+/// or of earlier groups, and the calls of a group may run block by block. `is_own` tells whether
+/// only calls of the step use a storage.
+std::vector<StepGroup> plan_groups(const std::vector<StepCall>& calls,
+                                   const std::function<bool(const TensorStorage&)>& is_own);
 
 }  // namespace tapegrad
