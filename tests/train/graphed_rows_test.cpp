@@ -1,5 +1,6 @@
 // Segments with kernels of whole rows (softmax, norms, sums of rows) and with operands that
 // correspond to rows: columns, slices of rows, masks. They give the bits of separate kernels.
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -313,6 +314,29 @@ TEST(SegmentOfRows, ThreadsChangeNoGradientOfNarrowLayers) {
                     1e-4 * amax(abs(exact[i])).item());
       }
     }
+  set_num_threads(threads);
+}
+
+// With one thread, blocks of narrow layers cost more than values that stay in the cache.
+TEST(SegmentOfRows, NarrowLayersOfOneThreadJoinIfThisSavesMemory) {
+  if (only_fallbacks()) GTEST_SKIP();
+  const int64_t threads = get_num_threads();
+  set_num_threads(1);
+  const auto fn = [](GraphedStep::Inputs given) -> Variables {
+    const Variable w = leaf(given[1]), v = leaf(given[2]);
+    mean(square(linear(tanh(linear(given[0], w)), v))).backward();
+    return {w.grad(), v.grad()};
+  };
+  for (const int64_t rows : {2048, 65536}) {
+    const Variables inputs{randn({rows, 32}), randn({32, 32}), randn({32, 32})};
+    expect_same_bits(fn, inputs);
+    GraphedStep step(fn, inputs, {.warmup = 1});
+    for (int i = 0; i < 3; ++i) step.run_all(inputs);
+    const std::string plan = step.explain();
+    const std::string segments =
+        plan.substr(0, std::min(plan.find("not joined"), plan.find("at most")));
+    EXPECT_EQ(segments.find("linear") != std::string::npos, rows > 2048) << plan;
+  }
   set_num_threads(threads);
 }
 
