@@ -283,7 +283,8 @@ TEST(Reduce, SameForAnyNumberOfThreads) {
   std::vector<float> numbers(3'000'000);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(float(i));
   const int before = omp_get_max_threads();
-  for (const Shape& shape : {Shape{3'000'000}, Shape{3000, 1000}, Shape{1'500'000, 2}}) {
+  for (const Shape& shape :
+       {Shape{3'000'000}, Shape{3000, 1000}, Shape{1'500'000, 2}, Shape{250'000, 12}}) {
     const Variable x = tensor(numbers, shape);
     std::vector<std::vector<float>> results;
     for (int threads : {1, 2, 3, 8}) {
@@ -392,8 +393,8 @@ TEST(Reduce, ShortRows) {
 
 /// Many groups of few rows, side by side.
 TEST(Reduce, ShortColumns) {
-  for (int64_t rows : {1, 2, 5, 26, 300})
-    for (int64_t columns : {3, 16, 33, 64, 130}) {
+  for (int64_t rows : {1, 2, 5, 26, 300, 1024, 2100})
+    for (int64_t columns : {3, 4, 7, 8, 9, 12, 16, 33, 36, 64, 130}) {
       const int64_t groups = 60000 / (rows * columns) + 2;
       const Variable x = counted({groups, rows, columns}, f32);
       const Doubles all = values(x), sums = values(sum(x, {1})), most = values(amax(x, {1}));

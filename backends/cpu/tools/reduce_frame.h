@@ -84,6 +84,8 @@ class Elements {
     if (is_plain_ && step == 1) return static_cast<const Value*>(data_) + at;
     return convert_(data_, factors_, at, step, n, buffer);
   }
+  /// Returns whether load() returns elements in place if their step is 1.
+  bool is_plain() const { return is_plain_; }
   /// Prefetches n elements from `at` on, or more if they are smaller than a Value.
   void prefetch(int64_t at, int64_t n) const {
     for (const void* data : {data_, factors_})
@@ -307,20 +309,19 @@ class ColumnReduction {
     const bool once = end - begin <= kRowsAtOnce;  // then the Parts are the Totals
     if (!once) std::fill_n(totals, n, Total(R::kFirst));
     const int64_t base = at.in + first * columns_.step;
-    for (int64_t start = begin; start < end; start += kRowsAtOnce) {
-      const int64_t last = std::min(end, start + kRowsAtOnce);
-      std::fill_n(parts, n, R::kFirst);
-      if (is_dense_) {
-        add_dense_rows(base, start, last, n, centre, buffer[0], parts);
+    for (int64_t start = begin, last; start < end; start = last) {
+      const int64_t runs = runs_together(end - start, n);
+      last = std::min(end, start + runs * kRowsAtOnce);
+      if (runs > 1 || in_registers(n)) {
+        if constexpr (CombinesDoubles<R>)
+          reduce_runs(base, start, runs, (last - start) / runs, n, buffer[0], parts);
       } else {
-        int64_t i = start;
-        for (; i + kTogether <= last; i += kTogether)
-          add_rows<kTogether>(base, i, n, centre, buffer, parts);
-        if constexpr (kTogether > 1)
-          for (; i < last; ++i) add_rows<1>(base, i, n, centre, buffer, parts);
+        std::fill_n(parts, n, R::kFirst);
+        add_all_rows(base, start, last, n, centre, buffer, parts);
       }
       if (!once)
-        for (int64_t j = 0; j < n; ++j) totals[j] = r_.join(totals[j], Total(parts[j]));
+        for (int64_t run = 0; run < runs; ++run)
+          for (int64_t j = 0; j < n; ++j) totals[j] = r_.join(totals[j], Total(parts[run * n + j]));
     }
     if (once) std::copy_n(parts, n, totals);
     if (plan_.repeats != 1)
@@ -331,9 +332,45 @@ class ColumnReduction {
       write_(at.out + first * columns_.out_step, columns_.out_step, totals, n);
   }
 
+  /// Returns whether reduce_columns() reduces n columns: if the rows are short, and are read where
+  /// they are.
+  bool in_registers(int64_t n) const {
+    return CombinesDoubles<R> && !is_dense_ && n >= kDoubles && n <= kStripe &&
+           columns_.step == 1 && row_step_ != 0 && x_.is_plain();
+  }
+  /// Returns the number of runs of kRowsAtOnce rows that are reduced together, each to a Part of
+  /// each column.
+  int64_t runs_together(int64_t rows, int64_t n) const {
+    const int64_t runs = rows / kRowsAtOnce;
+    if (!CombinesDoubles<R>) return 1;
+    if (is_dense_) return runs >= kFewestStrips ? std::min(runs, kStripsTogether) : 1;
+    return runs >= kRunsTogether && n <= 2 * kDoubles && in_registers(n) ? kRunsTogether : 1;
+  }
+  /// Reduces runs_together() runs of rows, from row `start` on. parts: n for each run.
+  void reduce_runs(int64_t base, int64_t start, int64_t runs, int64_t rows, int64_t n,
+                   Value* buffer, Part* parts) const requires(CombinesDoubles<R>) {
+    if (!is_dense_)
+      return reduce_columns<R>(x_.load(row(base, start), 1, n, buffer), row_step_, runs, rows, n,
+                               parts);
+    int64_t starts[kStripsTogether];
+    for (int64_t run = 0; run < runs; ++run) starts[run] = row(base, start + run * rows);
+    reduce_strips(r_, x_, starts, runs, rows, n, rows, parts);
+  }
+
   /// Returns the offset of row i of a strip whose first row is at `base`.
   int64_t row(int64_t base, int64_t i) const {
     return base + (row_step_ != 0 ? i * row_step_ : plan_.reduced.at(i).in);
+  }
+
+  /// Adds the rows [i, last) of n columns to the Parts of the columns.
+  [[gnu::always_inline]] void add_all_rows(int64_t base, int64_t i, int64_t last, int64_t n,
+                                           const double* centre, Value (&buffer)[kTogether][kBlock],
+                                           Part* parts) const {
+    if (is_dense_) return add_dense_rows(base, i, last, n, centre, buffer[0], parts);
+    for (; i + kTogether <= last; i += kTogether)
+      add_rows<kTogether>(base, i, n, centre, buffer, parts);
+    if constexpr (kTogether > 1)
+      for (; i < last; ++i) add_rows<1>(base, i, n, centre, buffer, parts);
   }
 
   /// Adds kRows rows of n columns, from row i on, to the Parts of the columns.

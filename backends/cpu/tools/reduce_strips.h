@@ -1,5 +1,4 @@
-// Reduction along few columns of floats, for several strips at once: lane s of a vector belongs to
-// strip s, so that the sums of the strips do not wait for each other.
+// Reduction along columns of floats whose Parts stay in registers.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +22,8 @@ inline constexpr int64_t kFewestStrips = 4;  // fewer are faster one after anoth
 inline constexpr int64_t kFewColumns = 8;    // so many are added in vectors of columns
 
 /// Reduces `rows` contiguous rows of n < kFewColumns columns of each of up to kStripsTogether
-/// strips, which begin at `starts`. Each total joins the Parts of up to `rows_at_once` rows, in
+/// strips, which begin at `starts`. Lane s of a vector belongs to strip s, so that the sums of the
+/// strips do not wait for each other. Each total joins the Parts of up to `rows_at_once` rows, in
 /// order, like those of a strip alone. totals: n for each strip.
 template <CombinesDoubles R, typename Elements>
 void reduce_strips(const R& r, const Elements& x, const int64_t* starts, int64_t strips,
@@ -67,6 +67,56 @@ void reduce_strips(const R& r, const Elements& x, const int64_t* starts, int64_t
       for (int64_t s = 0; s < strips; ++s) totals[s * n + j] = r.join(totals[s * n + j], lanes[s]);
     }
   }
+}
+
+/// Reduces kRuns runs of `rows` rows of n >= kDoubles columns. The rows are `step` elements apart,
+/// also from the last row of a run to the first of the next. The vectors of the columns first ...
+/// first + kVectors * kDoubles - 1 stay in registers; the last vector overlaps the one before if it
+/// would end behind column n. parts: n for each run.
+template <int kVectors, int kRuns, CombinesDoubles R>
+void reduce_vectors(const float* x, int64_t step, int64_t rows, int64_t n, int64_t first,
+                    double* parts) {
+  Doubles part[kRuns][kVectors];
+  int64_t column[kVectors];
+  unrolled<kVectors>([&](auto v) { column[v()] = std::min(first + v() * kDoubles, n - kDoubles); });
+  unrolled<kRuns>(
+      [&](auto r) { unrolled<kVectors>([&](auto v) { part[r()][v()] = Doubles{} + R::kFirst; }); });
+  for (int64_t i = 0; i < rows; ++i, x += step)
+    unrolled<kRuns>([&](auto r) {
+      unrolled<kVectors>([&](auto v) {
+        const float* from = x + r() * rows * step + column[v()];
+        if (v() % 2 == 0) fetch(from + kFetchAhead / int64_t(sizeof(float)));
+        part[r()][v()] = R::combine(part[r()][v()], widen(load_vector<HalfFloats>(from)));
+      });
+    });
+  unrolled<kRuns>([&](auto r) {
+    unrolled<kVectors>([&](auto v) {
+      std::memcpy(parts + r() * n + column[v()], &part[r()][v()], sizeof(Doubles));
+    });
+  });
+}
+
+inline constexpr int64_t kRunsTogether = 4;  // runs whose sums do not wait for each other
+
+/// Reduces `runs` runs of `rows` rows of n >= kDoubles columns, runs <= kRunsTogether if n is at
+/// most 2 * kDoubles, else runs = 1. Each Part combines the rows of its run in order, as add_rows()
+/// does.
+template <CombinesDoubles R>
+void reduce_columns(const float* x, int64_t step, int64_t runs, int64_t rows, int64_t n,
+                    double* parts) {
+  const int64_t vectors = (n + kDoubles - 1) / kDoubles;
+  if (runs == kRunsTogether) {
+    if (vectors == 1) return reduce_vectors<1, kRunsTogether, R>(x, step, rows, n, 0, parts);
+    return reduce_vectors<2, kRunsTogether, R>(x, step, rows, n, 0, parts);
+  }
+  int64_t v = 0;
+  for (; v + 8 <= vectors; v += 8) reduce_vectors<8, 1, R>(x, step, rows, n, v * kDoubles, parts);
+  const auto reduce_rest = [&]<int k>(std::integral_constant<int, k>) {
+    if ((vectors - v) & k) reduce_vectors<k, 1, R>(x, step, rows, n, v * kDoubles, parts), v += k;
+  };
+  reduce_rest(std::integral_constant<int, 4>());
+  reduce_rest(std::integral_constant<int, 2>());
+  reduce_rest(std::integral_constant<int, 1>());
 }
 
 }  // namespace tapegrad::backends::cpu
