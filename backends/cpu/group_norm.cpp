@@ -1,5 +1,6 @@
 // group_norm of x [n, channels, size]. The channels of a group are neighbours, so the group of an
 // example is one row of memory.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -34,19 +35,57 @@ struct Groups {
   }
   /// Computes y[channel] = the sum of the channel's parts of all examples.
   template <typename T>
-  void add_examples(const std::vector<double>& parts, T* y) const {
-    for (int64_t c = 0; c < channels; ++c) {
-      double sum = 0;
-      for (int64_t n = 0; n < examples; ++n) sum += parts[size_t(n * channels + c)];
-      y[c] = convert<T>(sum);
-    }
+  void add_examples(const double* parts, T* y) const {
+    std::vector<double> sums(static_cast<size_t>(channels));
+    for (int64_t n = 0; n < examples; ++n)
+      for (int64_t c = 0; c < channels; ++c) sums[size_t(c)] += parts[n * channels + c];
+    for (int64_t c = 0; c < channels; ++c) y[c] = convert<T>(sums[size_t(c)]);
   }
 };
 
-/// Calls run(offset, count) for blocks of a channel of one example.
-template <typename Run>
-void for_each_block_of(int64_t size, const Run& run) {
-  for (int64_t i = 0; i < size; i += kBlock) run(i, std::min(kBlock, size - i));
+/// A number of each channel, once for each of its elements if the channels are short.
+template <typename V>
+class ChannelNumbers {
+ public:
+  static constexpr int64_t kShort = 32;  // channels of fewer elements are processed together
+
+  ChannelNumbers(const std::vector<V>& numbers, int64_t size) : numbers_(numbers) {
+    if (size == 1 || size >= kShort) return;
+    numbers_.resize(numbers.size() * size_t(size));
+    for (size_t i = 0; i < numbers_.size(); ++i) numbers_[i] = numbers[i / size_t(size)];
+  }
+  V of_channel(int64_t c) const { return numbers_[size_t(c)]; }
+  const V* of_elements(int64_t first) const { return &numbers_[size_t(first)]; }
+
+ private:
+  std::vector<V> numbers_;
+};
+
+/// Calls run(offset in the row, elements, numbers...) for the blocks of a row whose first channel
+/// is `first`. A block has several short channels, and pointers to the numbers of its elements, or
+/// is part of one channel, whose numbers are values.
+template <typename V, typename Run, typename... Numbers>
+void for_each_block_of(const Groups& g, int64_t first, const Run& run,
+                       const ChannelNumbers<Numbers>&... numbers) {
+  const int64_t all = g.together * g.size;
+  if (all == 0) return;
+  if (g.size < ChannelNumbers<V>::kShort) {
+    const int64_t most = kBlock / g.size * g.size;
+    for (int64_t i = 0; i < all; i += most)
+      run(i, std::min(most, all - i), numbers.of_elements(first * g.size + i)...);
+    return;
+  }
+  for (int64_t c = 0; c < g.together; ++c)
+    for (int64_t i = 0; i < g.size; i += kBlock)
+      run(c * g.size + i, std::min(kBlock, g.size - i), numbers.of_channel(first + c)...);
+}
+template <typename V>
+V number_at(V number, int64_t) {
+  return number;
+}
+template <typename V>
+V number_at(const V* numbers, int64_t i) {
+  return numbers[i];
 }
 
 template <typename T>
@@ -54,8 +93,8 @@ void group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
                 Tensor& means, Tensor& invstds) {
   using V = Compute<T>;
   const Groups g(x.shape(), means.numel());
-  const std::vector<V> scale = numbers_of<T>(weight, g.channels, 1),
-                       shift = numbers_of<T>(bias, g.channels, 0);
+  const ChannelNumbers<V> scale(numbers_of<T>(weight, g.channels, 1), g.size),
+      shift(numbers_of<T>(bias, g.channels, 0), g.size);
   const T* xs = x.data<T>();
   T* ys = y.data<T>();
 #pragma omp parallel for if (x.numel() > kParallel)
@@ -66,16 +105,14 @@ void group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
     means.data<V>()[row] = mean;
     invstds.data<V>()[row] = invstd;
     alignas(64) V buffer[kBlock], results[kBlock];
-    for (int64_t c = 0; c < g.together; ++c) {
-      const V factor = scale[size_t(g.first(row) + c)], offset = shift[size_t(g.first(row) + c)];
-      for_each_block_of(g.size, [&](int64_t i, int64_t count) {
-        const int64_t at = start + c * g.size + i;
-        const V* from = load_values(xs + at, 1, count, buffer);
-        V* to = place_values(ys + at, results);
-        for (int64_t j = 0; j < count; ++j) to[j] = (from[j] - mean) * invstd * factor + offset;
-        store_values(to, count, ys + at);
-      });
-    }
+    const auto normalize = [&](int64_t i, int64_t count, auto factor, auto offset) {
+      const V* from = load_values(xs + start + i, 1, count, buffer);
+      V* to = place_values(ys + start + i, results);
+      for (int64_t j = 0; j < count; ++j)
+        to[j] = (from[j] - mean) * invstd * number_at(factor, j) + number_at(offset, j);
+      store_values(to, count, ys + start + i);
+    };
+    for_each_block_of<V>(g, g.first(row), normalize, scale, shift);
   }
 }
 
@@ -87,43 +124,54 @@ void group_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& means,
                          Tensor& dbias) {
   using V = Compute<T>;
   const Groups g(x.shape(), means.numel());
-  const std::vector<V> scale = numbers_of<T>(weight, g.channels, 1);
+  const std::vector<V> weights = numbers_of<T>(weight, g.channels, 1);
+  const ChannelNumbers<V> scale(weights, g.size);
   const T *xs = x.data<T>(), *dys = dy.data<T>();
   T* dxs = dx ? dx.data<T>() : nullptr;
-  std::vector<double> sums(size_t(g.examples * g.channels)), products(sums.size());
+  const Tensor parts = Tensor::empty({2, g.examples * g.channels}, f64);
+  double *sums = parts.data<double>(), *products = sums + g.examples * g.channels;
 #pragma omp parallel for if (x.numel() > kParallel)
   for (int64_t row = 0; row < g.rows; ++row) {
     const int64_t first = row * g.together;  // channel of all examples
+    const int64_t start = first * g.size;
     const V mean = means.data<V>()[row], invstd = invstds.data<V>()[row];
     alignas(64) V x_buffer[kBlock], dy_buffer[kBlock], terms[kBlock];
-    double sum = 0, product = 0;
-    for (int64_t c = first; c < first + g.together; ++c) {
-      for_each_block_of(g.size, [&](int64_t i, int64_t count) {
-        const V* xv = load_values(xs + c * g.size + i, 1, count, x_buffer);
-        const V* dyv = load_values(dys + c * g.size + i, 1, count, dy_buffer);
-        for (int64_t j = 0; j < count; ++j) terms[j] = dyv[j] * ((xv[j] - mean) * invstd);
-        sums[size_t(c)] += reduce_block(SumOf<V>{}, dyv, count);
-        products[size_t(c)] += reduce_block(SumOf<V>{}, terms, count);
-      });
-      const double factor = double(scale[size_t(c % g.channels)]);
-      sum += factor * sums[size_t(c)];
-      product += factor * products[size_t(c)];
-    }
+    std::fill_n(sums + first, g.together, 0.0);
+    std::fill_n(products + first, g.together, 0.0);
+    for_each_block_of<V>(g, g.first(row), [&](int64_t i, int64_t count) {
+      const V* xv = load_values(xs + start + i, 1, count, x_buffer);
+      const V* dyv = load_values(dys + start + i, 1, count, dy_buffer);
+      for (int64_t j = 0; j < count; ++j) terms[j] = dyv[j] * ((xv[j] - mean) * invstd);
+      double *sum = sums + first + i / g.size, *product = products + first + i / g.size;
+      if (g.size == 1) {  // vectorises
+        std::copy_n(dyv, count, sum);
+        std::copy_n(terms, count, product);
+        return;
+      }
+      for (int64_t j = 0; j < count; j += g.size, ++sum, ++product) {
+        *sum += reduce_block(SumOf<V>{}, dyv + j, std::min(g.size, count - j));
+        *product += reduce_block(SumOf<V>{}, terms + j, std::min(g.size, count - j));
+      }
+    });
     if (dxs == nullptr) continue;
-    const double count = double(g.together * g.size);
-    const V shift = V(sum / count), slope = V(product / count);
-    for (int64_t c = first; c < first + g.together; ++c) {
-      const V factor = scale[size_t(c % g.channels)];
-      for_each_block_of(g.size, [&](int64_t i, int64_t count) {
-        const int64_t at = c * g.size + i;
-        const V* xv = load_values(xs + at, 1, count, x_buffer);
-        const V* dyv = load_values(dys + at, 1, count, dy_buffer);
-        V* to = place_values(dxs + at, terms);
-        for (int64_t j = 0; j < count; ++j)
-          to[j] = invstd * (dyv[j] * factor - shift - (xv[j] - mean) * invstd * slope);
-        store_values(to, count, dxs + at);
-      });
+    const V* factors = &weights[size_t(g.first(row))];
+    double sum = 0, product = 0;
+#pragma omp simd reduction(+ : sum, product)
+    for (int64_t c = 0; c < g.together; ++c) {
+      sum += double(factors[c]) * sums[first + c];
+      product += double(factors[c]) * products[first + c];
     }
+    const double elements = double(g.together * g.size);
+    const V shift = V(sum / elements), slope = V(product / elements);
+    const auto send = [&](int64_t i, int64_t count, auto factor) {
+      const V* xv = load_values(xs + start + i, 1, count, x_buffer);
+      const V* dyv = load_values(dys + start + i, 1, count, dy_buffer);
+      V* to = place_values(dxs + start + i, terms);
+      for (int64_t j = 0; j < count; ++j)
+        to[j] = invstd * (dyv[j] * number_at(factor, j) - shift - (xv[j] - mean) * invstd * slope);
+      store_values(to, count, dxs + start + i);
+    };
+    for_each_block_of<V>(g, g.first(row), send, scale);
   }
   if (dweight) g.add_examples(products, dweight.data<T>());
   if (dbias) g.add_examples(sums, dbias.data<T>());
@@ -204,8 +252,8 @@ struct GroupNormBackwardPacked {
       scale[i] = invstds.data<float>()[int64_t(i) / g.together];
     }
     channel_sums_packed<T>(xs, dys, mean.data(), scale.data(), sums.data(), products.data());
-    if (dweight) g.add_examples(products, dweight.data<T>());
-    if (dbias) g.add_examples(sums, dbias.data<T>());
+    if (dweight) g.add_examples(products.data(), dweight.data<T>());
+    if (dbias) g.add_examples(sums.data(), dbias.data<T>());
     if (!dx) return;
     const std::vector<float> factor = numbers_of<T>(weight, g.channels, 1);
     for (size_t i = 0; i < sums.size(); ++i) {

@@ -347,6 +347,25 @@ TEST(GroupNorm, OneValueInAGroupIsTheBias) {
   EXPECT_EQ(values(group_norm(make({5, 6}, {1, 2}), 2, {}, make({7, 8}, {2}))), (Doubles{7, 8}));
 }
 
+/// Channels of no, one, few and many elements, beside the mean and variance of each group.
+TEST(GroupNorm, ShortChannels) {
+  for (DType dtype : {f32, f64})
+    for (int64_t size : {0, 1, 3, 31, 32}) {
+      const Variable x = wave({5, 80, size}, dtype), weight = wave({80}, dtype), bias = cos(weight);
+      const Variable rows = x.view({5, 2, 40 * size});
+      const Variable centred = rows - mean(rows, {2}, true);
+      const Variable unit = centred / sqrt(mean(square(centred), {2}, true) + 1e-5);
+      const Variable expected = unit.view(x.shape()) * weight.view({80, 1}) + bias.view({80, 1});
+      const Variable y = group_norm(x, 2, weight, bias);
+      ASSERT_EQ(y.shape(), x.shape());
+      expect_near(values(y), values(expected), dtype == f32 ? 2e-6 : 1e-14);
+    }
+  const auto f = [](const std::vector<Variable>& in) { return group_norm(in[0], 2, in[1], in[2]); };
+  for (const Shape& shape : {Shape{5, 6}, Shape{5, 6, 3}})
+    EXPECT_TRUE(gradcheck(f, {wave(shape).requires_grad_(), wave({6}).requires_grad_(),
+                              cos(wave({6})).detach().requires_grad_()}));
+}
+
 TEST(InstanceNorm, T44_RunningStatistics) {
   const Variable x = cat({powers(), 2 * powers()});
   const Variable mean = zeros({4}, {.dtype = f64}), var = ones({4}, {.dtype = f64});
