@@ -488,8 +488,12 @@ TEST(Conv, PointsAreProductsForAnyNumberOfThreads) {
 // Few positions in each of many images: one product for the rows of several images.
 TEST(Conv, PointsOfManySmallImages) {
   const int64_t threads = get_num_threads();
-  for (const auto& [images, in, out, positions] :
-       {std::array<int64_t, 4>{40, 90, 30, 16}, {300, 129, 50, 7}, {20, 7, 5, 3}, {70, 20, 9, 4}}) {
+  for (const auto& [images, in, out, positions] : {std::array<int64_t, 4>{40, 90, 30, 16},
+                                                   {3, 300, 50, 16},
+                                                   {9, 20, 30, 8},
+                                                   {300, 129, 50, 7},
+                                                   {20, 7, 5, 3},
+                                                   {70, 20, 9, 4}}) {
     std::vector<std::vector<float>> first;
     for (const int count : {1, 2, 5}) {
       set_num_threads(count);

@@ -1,9 +1,11 @@
 #include "backends/cpu/fast/conv_points.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "backends/cpu/tools/product.h"
 #include "backends/cpu/tools/share.h"
+#include "backends/cpu/tools/simd.h"
 #include "backends/cpu/tools/transpose.h"
 #include "core/base/tensor.h"
 
@@ -53,6 +55,48 @@ bool are_short(int64_t images, int64_t positions, int64_t in, int64_t out) {
                                      (positions <= kFewPositions && in * out >= kFewestWeights));
 }
 
+/// Whether the positions of an image are one or two whole registers.
+bool fill_registers(int64_t positions) {
+  constexpr int64_t kMostPositions = 16;
+  return positions % kLanes<float> == 0 && positions <= kMostPositions;
+}
+
+/// Computes kRows rows of one register: y[r] = start[r] + the sum of a[j * pitch + r] * x[j] for j
+/// in [0, count). The rows of x and y are `positions` elements apart. A null `start` is zeros.
+template <int kRows>
+void multiply_rows(int64_t count, const float* a, int64_t pitch, const float* x, int64_t positions,
+                   const float* start, float* y) {
+  using B = Batch<float>;
+  B sums[kRows];
+  unrolled<kRows>([&](auto r) { sums[r()] = B(start != nullptr ? start[r()] : 0.0f); });
+  for (int64_t j = 0; j < count; ++j, a += pitch, x += positions) {
+    const B values = B::load_unaligned(x);
+    unrolled<kRows>([&](auto r) { sums[r()] = xsimd::fma(values, B(a[r()]), sums[r()]); });
+  }
+  unrolled<kRows>([&](auto r) { sums[r()].store_unaligned(y + r() * positions); });
+}
+
+/// Computes y = start + the transpose of a [count, rows] times x [count, positions] for each image.
+void multiply_images(int64_t images, int64_t rows, int64_t count, const float* a, const float* x,
+                     int64_t positions, const float* start, float* y) {
+  constexpr int kMost = kLanes<float> >= 16 ? 24 : 12;  // sums that registers hold
+  share_products(images, rows * count * positions, [&](int64_t n) {
+    const float* from = x + n * count * positions;
+    float* to = y + n * rows * positions;
+    int64_t r = 0;
+    const auto run = [&]<int kRows>(std::integral_constant<int, kRows>) {
+      for (; rows - r >= kRows; r += kRows)
+        for (int64_t at = 0; at < positions; at += kLanes<float>)
+          multiply_rows<kRows>(count, a + r, rows, from + at, positions,
+                               start != nullptr ? start + r : nullptr, to + r * positions + at);
+    };
+    run(std::integral_constant<int, kMost>());
+    run(std::integral_constant<int, 8>());
+    run(std::integral_constant<int, 4>());
+    run(std::integral_constant<int, 1>());
+  });
+}
+
 /// Images as matrices [images * positions, channels], for as many images at a time as fit into the
 /// second-level cache.
 struct Chunks {
@@ -100,6 +144,13 @@ void ConvPoints::run(TypeTag<float>, const Tensor& x, const Tensor& weight, cons
   const float *from = x.data<float>(), *w = weight.data<float>();
   const float* start = bias ? bias.data<float>() : nullptr;
   float* results = y.data<float>();
+  if (fill_registers(positions)) {
+    const Tensor turned = Tensor::empty({in, out}, f32);
+    copy_transposed(out, in, w, in, turned.data<float>(), out);
+    multiply_images(x.shape()[0], out, in, turned.data<const float>(), from, positions, start,
+                    results);
+    return kernels::run_epilogue(epilogue, y, y);
+  }
   if (are_short(x.shape()[0], positions, in, out)) {
     const Chunks chunks{x.shape()[0], positions, in, out};
     share_products(chunks.number(), chunks.images_at_once() * positions * in * out, [&](int64_t i) {
@@ -143,12 +194,16 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
   const int64_t out = w[0], in = w[1], positions = dy.shape()[2] * dy.shape()[3];
   const int64_t images = dy.shape()[0];
   const float* gradients = dz.data<float>();
+  const bool fills_registers = fill_registers(positions);
+  if (dx && fills_registers)
+    multiply_images(images, in, out, weight.data<const float>(), gradients, positions, nullptr,
+                    dx.data<float>());
   if (are_short(images, positions, in, out)) {
     const Chunks chunks{images, positions, in, out};
     for (int64_t i = 0; i < chunks.number(); ++i)
       chunks.with(i, [&](int64_t first, int64_t rows) {
         const Tensor here = chunks.to_rows(gradients, out, first, rows);
-        if (dx) {
+        if (dx && !fills_registers) {
           const Tensor to = Tensor::empty({rows, in}, f32);
           multiply(rows, in, out, {here.data<float>(), out, 1}, {weight.data<float>(), in, 1},
                    to.data<float>(), /*accumulate=*/false);
@@ -161,7 +216,7 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
       });
     return bias_gradient(dz, x, weight, options, db);
   }
-  if (dx) {
+  if (dx && !fills_registers) {
     const float* factors = weight.data<float>();
     float* to = dx.data<float>();
     share_products(images, out * in * positions, [&](int64_t n) {
