@@ -152,10 +152,10 @@ struct Softplus {
   template <typename V>
   TG_HD V operator()(V x) const {
     const V z = x * V(beta);
-    const V tail =
-        Functions<V>::log1p(Functions<V>::exp(Functions<V>::negative(Functions<V>::abs(z))));
-    const V y = (select(z > V(0), z, V(0)) + tail) / V(beta);
-    return select(z > V(threshold), x, y);
+    const V tail = Functions<V>::log1p_of_fraction(
+        Functions<V>::exp(Functions<V>::negative(Functions<V>::abs(z))));
+    const V y = select(z > V(0), z, V(0)) + tail;
+    return select(z > V(threshold), x, beta == 1 ? y : y / V(beta));
   }
 };
 struct SoftplusBackward {
@@ -231,8 +231,8 @@ struct MseBackward {
 struct BceWithLogits {
   template <typename V>
   TG_HD V operator()(V x, V target) const {
-    const V tail =
-        Functions<V>::log1p(Functions<V>::exp(Functions<V>::negative(Functions<V>::abs(x))));
+    const V tail = Functions<V>::log1p_of_fraction(
+        Functions<V>::exp(Functions<V>::negative(Functions<V>::abs(x))));
     return select(x <= V(0), V(0), x) - x * target + tail;
   }
 };

@@ -24,7 +24,7 @@ struct LogAddExp {
   TG_HD V operator()(V a, V b) const {
     using F = Functions<V>;
     const V larger = Maximum{}(a, b);
-    const V y = larger + F::log1p(F::exp(F::negative(F::abs(a - b))));
+    const V y = larger + F::log1p_of_fraction(F::exp(F::negative(F::abs(a - b))));
     return select((a == b) & !(a - b == V(0)), a, y);
   }
 };
@@ -42,7 +42,7 @@ struct LogAddExp2 {
   TG_HD V operator()(V a, V b) const {
     using F = Functions<V>;
     const V larger = Maximum{}(a, b), log2_e(1.44269504088896340736);
-    const V y = larger + F::log1p(F::exp2(F::negative(F::abs(a - b)))) * log2_e;
+    const V y = larger + F::log1p_of_fraction(F::exp2(F::negative(F::abs(a - b)))) * log2_e;
     return select((a == b) & !(a - b == V(0)), a, y);
   }
 };

@@ -24,6 +24,8 @@ struct Functions {
   TG_HD static V expm1(V x) { return std::expm1(x); }
   TG_HD static V log(V x) { return std::log(x); }
   TG_HD static V log1p(V x) { return std::log1p(x); }
+  /// Returns log(1 + x) for x in [0, 1].
+  TG_HD static V log1p_of_fraction(V x) { return std::log1p(x); }
   TG_HD static V log2(V x) { return std::log2(x); }
   TG_HD static V log10(V x) { return std::log10(x); }
   TG_HD static V sin(V x) { return std::sin(x); }

@@ -27,7 +27,7 @@ struct LogSigmoid {
   template <typename V>
   V operator()(V x) const {
     const V decayed = Functions<V>::exp(Functions<V>::negative(Functions<V>::abs(x)));
-    return xsimd::min(x, V(0)) - Functions<V>::log1p(decayed);
+    return xsimd::min(x, V(0)) - Functions<V>::log1p_of_fraction(decayed);
   }
 };
 

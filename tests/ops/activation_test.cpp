@@ -216,6 +216,8 @@ TEST(Activation, FloatAccuracy) {
   const Variable x = tensor(xs, {.dtype = f32});
   const auto gelu_y = gelu(x).to_vector<double>(), silu_y = silu(x).to_vector<double>();
   const auto mish_y = mish(x).to_vector<double>(), softplus_y = softplus(x).to_vector<double>();
+  const auto wide_y = softplus(tensor(xs, {.dtype = f64})).to_vector<double>(),
+             sigmoid_y = logsigmoid(x).to_vector<double>();
   const double eps = 0x1p-23;
   for (size_t i = 0; i < xs.size(); ++i) {
     const double v = xs[i];
@@ -227,6 +229,10 @@ TEST(Activation, FloatAccuracy) {
     const double m = v * std::tanh(std::log1p(std::exp(v))), s = std::log1p(std::exp(v));
     ASSERT_NEAR(mish_y[i], m, 4 * eps * std::fabs(m)) << v;
     ASSERT_NEAR(softplus_y[i], s, 4 * eps * s) << v;
+    ASSERT_NEAR(wide_y[i], s, 0x1p-50 * s) << v;
+    ASSERT_NEAR(sigmoid_y[i], std::min(v, 0.0) - std::log1p(std::exp(-std::fabs(v))),
+                4 * eps * std::fabs(s - v))
+        << v;
   }
   EXPECT_TRUE(std::signbit(gelu(tensor({-0.0})).item()));
 }
