@@ -56,6 +56,12 @@ row("batch_norm", N(16, 64, 56, 56), None, None, P(64), N(64), training=True,
     torch_function=lambda x, m, v, w, b, training: F.batch_norm(x, m, v, w, b, training))
 row("group_norm", N(16, 64, 56, 56), P(64), N(64), num_groups=8,
     torch_function=lambda x, w, b, num_groups: F.group_norm(x, num_groups, w, b))
+row("group_norm", N(768, 128), P(128), N(128), num_groups=4,
+    torch_function=lambda x, w, b, num_groups: F.group_norm(x, num_groups, w, b))
+row("conv1d", N(256, 676, 16), N(24, 676, 1), N(24))
+row("softplus", N(8000, 32))
+for shape in ((100000, 8), (100000, 64), (40000, 3)):
+    row("sum", N(*shape), dim=[0])
 row("interpolate", N(8, 16, 64, 64), scale_factor=2.0, mode="nearest")
 row("interpolate", N(8, 16, 64, 64), scale_factor=2.0, mode="bilinear")
 row("grid_sample", N(8, 16, 64, 64), In("unit", 8, 64, 64, 2), torch_function=lambda x, g: F.grid_sample(x, g, align_corners=False))

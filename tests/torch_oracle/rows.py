@@ -75,7 +75,7 @@ def I(bound, *shape): return In("index", *shape, bound=bound)
 
 
 class Row:
-    def __init__(self, op, inputs, attrs, function, limit, dtypes, order, why, with_signs):
+    def __init__(self, op, inputs, attrs, function, limit, dtypes, order, why, with_signs=None):
         self.op, self.inputs, self.attrs, self.function = op, inputs, attrs, function
         self.limit, self.dtypes, self.order, self.why = limit, dtypes, order, why
         self.with_signs = with_signs  # gives PyTorch's results the signs of ours, where signs are free
