@@ -114,6 +114,7 @@
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "ops/windows.h"
+#include "optim/adafactor.h"
 #include "optim/adam_variants.h"
 #include "optim/clip.h"
 #include "optim/combined_schedulers.h"

@@ -138,6 +138,11 @@ class AnyShardedOptimizer {
 /// local() is.
 template <typename Opt>
 class ShardedOptimizer final : public AnyShardedOptimizer {
+  static_assert(
+      !requires { Opt::kNeedsShapes; },
+      "ShardedOptimizer: the optimizer needs the shapes of the parameters, of which each "
+      "rank has parts: type dist::DataParallel and the optimizer itself");
+
  public:
   /// Makes an optimizer of a model ("ZeRO stage 1"). The gradients must be equal on all ranks.
   template <typename Options>

@@ -46,11 +46,12 @@ void CustomOptimizer::update(const Group& group, const ParamUpdates& params,
                         .weight_decay = group.weight_decay,
                         .step = each.t - skipped,
                         .options = group.own};
-    for (const Tensor& state : each.state) parameter.state.emplace_back(state);
+    for (const Tensor& state : each.state)
+      parameter.state.push_back(state ? Variable(state) : Variable());
     update(parameter);
     store("the parameter", parameter.value, each.param);
     for (size_t i = 0; i < each.state.size(); ++i)
-      store(state_[i], parameter.state.at(i), each.state[i]);
+      if (each.state[i]) store(state_[i], parameter.state.at(i), each.state[i]);
   }
 }
 

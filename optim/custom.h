@@ -38,9 +38,11 @@ class CustomOptimizer : public Optimizer {
                   std::initializer_list<std::string_view> options = {});
 
   virtual void update(Parameter& parameter) = 0;
+  /// Overridden by an optimizer whose states have other shapes or initial values. A state that a
+  /// parameter does not use is an empty Variable.
+  std::vector<StateInfo> state_info(const Group& group) const override;
 
  private:
-  std::vector<StateInfo> state_info(const Group& group) const final;
   void update(const Group& group, const ParamUpdates& params, const StepGuard& guard) final;
 
   std::vector<std::string> state_;

@@ -39,6 +39,7 @@ struct MuonOptions {
 /// float64). State: momentum_buffer.
 class Muon final : public CustomOptimizer {
  public:
+  static constexpr bool kNeedsShapes = true;
   explicit Muon(Params params, MuonOptions options = {});
   Muon(Params params, Rate auto lr) : Muon(std::move(params), MuonOptions{.lr = double(lr)}) {}
 

@@ -146,7 +146,7 @@ void Optimizer::add_group(ParamGroup given) {
       if (Leaf& leaf = static_cast<Leaf&>(*param.edge().node); leaf.label() == nullptr)
         leaf.set_label(intern_scope("parameter " + std::to_string(seen.size())));
     seen.push_back(param);
-    group.slots.push_back({std::move(param), 0, false, {}});
+    group.slots.push_back({.param = std::move(param)});
   }
   given.params.clear();
   group.own = std::move(given);
@@ -172,21 +172,21 @@ void Optimizer::add_param_group(ParamGroup group) {
 void Optimizer::prepare_state(const Group& group, Slot& slot) {
   const Tensor& param = slot.param.value();
   const DType dtype = state_dtype(param.dtype());
-  for (const Tensor& state : slot.state)
-    if (state && state.shape() != param.shape()) [[unlikely]] {  // rebound: it starts anew
-      slot.state.clear();
-      slot.steps = 0;
-      break;
-    }
+  if (!slot.state.empty() && slot.shape != param.shape()) [[unlikely]] {  // rebound: it starts anew
+    slot.state.clear();
+    slot.steps = 0;
+  }
   if (slot.state.empty()) {
     if (Capture* capture = Capture::current())
       capture->give_up(kind_ + ": the state of a parameter is made in the step");
     std::vector<Tensor> state;
-    for (const StateInfo& info : state_info(group))
-      state.push_back(info.initial
-                          ? Tensor::full(param.shape(), *info.initial, dtype, param.device())
-                          : Tensor());
+    for (const StateInfo& info : state_info(group)) {
+      const auto shape = info.shape_for(param.shape());
+      state.push_back(shape ? Tensor::full(*shape, *info.initial, dtype, param.device())
+                            : Tensor());
+    }
     slot.state = std::move(state);
+    slot.shape = param.shape();
   }
   for (Tensor& state : slot.state)
     if (state && (state.device() != param.device() || state.dtype() != dtype)) [[unlikely]]
@@ -201,6 +201,10 @@ void Optimizer::step() {
 }
 
 std::vector<Optimizer::StateInfo> Optimizer::state_info(const Group&) const { return {}; }
+std::optional<Shape> Optimizer::StateInfo::shape_for(const Shape& param) const {
+  if (!initial) return {};
+  return shape == nullptr ? param : shape(param);
+}
 void Optimizer::update(const Group&, const ParamUpdates&, const StepGuard&) {
   fail<ArgumentError>(kind_,
                       ": an optimizer that derives from optim::Optimizer overrides step(); "
@@ -532,10 +536,12 @@ void Optimizer::load_state_dict(const TensorMap& state) {
         slot.steps = steps->second.number().to<int64_t>();
       if (slot.steps < 0) wrong << "\n  " << path << "step is " << slot.steps << ", below 0";
       const Variable& param = slot.param;
-      for (const StateInfo& info : infos)
-        slot.state.push_back(info.initial
-                                 ? find(path + info.name, param.shape(), state_dtype(param.dtype()))
-                                 : Tensor());
+      slot.shape = param.shape();
+      for (const StateInfo& info : infos) {
+        const auto shape = info.shape_for(slot.shape);
+        slot.state.push_back(shape ? find(path + info.name, *shape, state_dtype(param.dtype()))
+                                   : Tensor());
+      }
     }
   }
   if (used < state.size())

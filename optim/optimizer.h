@@ -250,9 +250,10 @@ class Optimizer : public tapegrad::detail::Tracked {
  protected:
   struct Slot {
     Variable param;
-    int64_t steps = 0;          // number of steps made
-    bool guarded = false;       // steps may include skipped ones; see settle()
-    std::vector<Tensor> state;  // one per state_info(); empty if not used
+    int64_t steps = 0;               // number of steps made
+    bool guarded = false;            // steps may include skipped ones; see settle()
+    std::vector<Tensor> state = {};  // one per state_info(); empty if not used
+    Shape shape = {};                // of the parameter when the state was made
   };
   struct Group {
     double lr, weight_decay;
@@ -283,10 +284,15 @@ class Optimizer : public tapegrad::detail::Tracked {
   /// Returns the line of the constructor's call, for its errors.
   Where made_at() const { return where_; }
 
-  /// Name and initial value of one state per parameter; nullopt for a state that is not used.
+  /// Name, initial value and shape of one state per parameter; nullopt for a state that is not
+  /// used.
   struct StateInfo {
     std::string name;
     std::optional<double> initial = 0.0;
+    std::optional<Shape> (*shape)(const Shape& param) = nullptr;  // null: the parameter's shape
+
+    /// Returns the shape of the state of a parameter.
+    std::optional<Shape> shape_for(const Shape& param) const;
   };
   virtual std::vector<StateInfo> state_info(const Group& group) const;
   /// Overwrites parameters of the group and their state, unless the guard forbids it. Makes one

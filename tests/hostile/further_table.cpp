@@ -23,6 +23,7 @@
 #include "ops/statistics_composed.h"
 #include "ops/subscript.h"
 #include "ops/windows.h"
+#include "optim/adafactor.h"
 #include "optim/adam_variants.h"
 #include "optim/combined_schedulers.h"
 #include "optim/lbfgs.h"
@@ -344,7 +345,7 @@ void add_optimizer_rows(Table& table) {
   };
   table.add(
       "NAdam::NAdam RAdam::RAdam Adamax::Adamax AdamVariant::AdamVariant Optimizer::kind "
-      "Muon::Muon",
+      "Muon::Muon Adafactor::Adafactor",
       [step](Variables params, double lr, double beta, double eps) {
         for (const Variable& p : params)
           if (!is_small(p)) return;
@@ -362,6 +363,9 @@ void add_optimizer_rows(Table& table) {
         attempt([&] { return Adamax(params, {.lr = lr, .betas = {beta, 0.9}, .eps = eps}); });
         attempt(
             [&] { return Muon(params, {.lr = lr, .momentum = beta, .eps = eps, .ns_steps = 2}); });
+        attempt([&] {
+          return Adafactor(params, {.lr = lr, .beta2_decay = beta, .eps = {eps, lr}, .d = eps});
+        });
       });
   table.add("LBFGS::LBFGS LBFGS::step LBFGS::state_dict",
             [](Variables params, double lr, int64_t most, double tolerance) {
