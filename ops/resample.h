@@ -61,10 +61,17 @@ struct InterpolateOptions {
 /// one of size and scale_factor is given, is positive, and has one number or one for each spatial
 /// dimension.
 Variable interpolate(const Variable& x, InterpolateOptions options, Where where = Where::current());
-/// Overloads with the size by position: interpolate(x, {4, 4}), interpolate(x, 4).
+/// Overloads with the size by position: interpolate(x, {4, 4}), interpolate(x, 4),
+/// interpolate(x, {4, 4}, "bilinear").
 template <std::convertible_to<const Variable&> V>
 Variable interpolate(const V& x, OutputSize size, Where where = Where::current()) {
   return interpolate(x, InterpolateOptions{.size = std::move(size)}, where);
+}
+template <std::convertible_to<const Variable&> V>
+Variable interpolate(const V& x, OutputSize size, Choice<SampleMode> mode,
+                     bool align_corners = false, Where where = Where::current()) {
+  return interpolate(x, {.size = std::move(size), .mode = mode, .align_corners = align_corners},
+                     where);
 }
 
 /// Returns the sampling grid of an affine map, for grid_sample: theta [n, 2, 3] and size

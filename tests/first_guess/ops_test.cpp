@@ -440,6 +440,8 @@ TEST_F(FirstGuess, OptionsByName) {
   GUESS("[1, 1, 8, 4]", interpolate(image, {.scale_factor = {2, 1}, .mode = "nearest"}).shape());
   GUESS("[1, 1, 8, 8]", interpolate(image, {.size = {8, 8}, .mode = "nearest"}).shape());
   GUESS("[1, 1, 6, 6]", interpolate(image, {.size = 6}).shape());
+  GUESS("[1, 1, 8, 6]", interpolate(image, {8, 6}, "bilinear").shape());
+  GUESS("[1, 1, 8, 8]", interpolate(image, 8, "bicubic", /*align_corners=*/true).shape());
   GUESS("[2, 3, 1, 2, 3]", pad(v, {1, 1}, "circular"));
   GUESS("true", allclose(gelu(v, "tanh"), gelu(v, Gelu::kTanh)));
   GUESS("2.75", quantile(tensor({1.0, 2.0, 3.5}), 0.75, {.interpolation = "midpoint"}));
