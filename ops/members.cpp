@@ -12,6 +12,7 @@
 #include "ops/distance.h"
 #include "ops/extremes.h"
 #include "ops/index.h"
+#include "ops/internal/index_checks.h"
 #include "ops/internal/operands.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
@@ -27,12 +28,21 @@ namespace tapegrad {
 
 using V = Variable;
 
+namespace {
+/// Writes values over a view, for x[i] = values.
+void assign(V& view, const Operand& values) {
+  if (values.variable == nullptr)
+    fill_(view, values.number, values.where);
+  else if (values.variable->rank() > view.rank())
+    copy_(view, detail::without_leading_ones(*values.variable, values.where), values.where);
+  else
+    copy_(view, *values.variable, values.where);
+}
+}  // namespace
+
 void V::operator=(const Operand& values) && {
   detail::require_seen("=", *this);
-  if (values.variable != nullptr)
-    tapegrad::copy_(*this, *values.variable, values.where);
-  else
-    tapegrad::fill_(*this, values.number, values.where);
+  assign(*this, values);
 }
 
 /// The elements that a Part refers to, and the calls that selected them if a step is recorded.
@@ -76,10 +86,7 @@ void V::Part::put(const Operand& values) {
     tapegrad::index_put_(of_, selection_->subscripts, values);
     return;
   }
-  if (values.variable != nullptr)
-    tapegrad::copy_(*this, *values.variable, values.where);
-  else
-    tapegrad::fill_(*this, values.number, values.where);
+  assign(*this, values);
 }
 void V::Part::operator=(const V& values) && { put(values); }
 void V::Part::operator=(const Part& values) && { put(values); }

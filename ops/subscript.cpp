@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "core/base/internal/step_observer.h"
 #include "core/tape/internal/call_line.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -39,6 +40,20 @@ int width_of(const Subscript& subscript) {
   return subscript.tensor().rank();
 }
 
+/// Returns whether the subscript selects one place of a dimension, which gives a view: an integer,
+/// or an index tensor without dimensions. A captured step reads an index tensor in each run;
+/// therefore the tensor picks elements there.
+bool is_place(const Subscript& subscript) {
+  if (subscript.kind() != Kind::kTensor) return subscript.kind() == Kind::kIndex;
+  const Variable& tensor = subscript.tensor();
+  return tensor.rank() == 0 && is_integer(tensor.dtype()) && StepObserver::current() == nullptr;
+}
+
+int64_t place_of(const Subscript& subscript) {
+  return subscript.kind() == Kind::kIndex ? subscript.index()
+                                          : subscript.tensor().value().item<int64_t>();
+}
+
 Located locate(std::string_view op, const Variable& x, const Subscripts& subscripts, Where where) {
   int width = 0, ellipses = 0;
   for (const Subscript& subscript : subscripts) {
@@ -52,8 +67,8 @@ Located locate(std::string_view op, const Variable& x, const Subscripts& subscri
   Variable& view = located.view;
   const auto dim = [&] { return int(located.indices.size()); };
   for (const Subscript& subscript : subscripts) {
-    if (subscript.kind() == Kind::kIndex) {
-      view = select(view, dim(), subscript.index(), where);
+    if (is_place(subscript)) {
+      view = select(view, dim(), place_of(subscript), where);
     } else if (subscript.kind() == Kind::kSlice) {
       const Slice& slice = subscript.slice();
       view = tapegrad::slice(view, dim(), slice.start.value_or(0), slice.stop.value_or(kEnd),
@@ -221,7 +236,7 @@ Variable put(std::string_view op, const Variable& x, const Subscripts& subscript
              const Operand& values, bool accumulate) {
   const Where where = values.where;
   const ErrorLine line(where);
-  const Variable source = values_for(op, x, values);
+  const Variable source = without_leading_ones(values_for(op, x, values), where);
   if (const auto dim = only_index(x, subscripts))
     return put_slices(op, x, *dim, subscripts[size_t(*dim)].tensor(), source, accumulate, where);
   if (const auto masked = as_masked(x, subscripts, source)) {
@@ -267,6 +282,13 @@ Variable at(const Variable& x, const Subscripts& subscripts, Where where) {
   return copy;
 }
 
+Variable detail::without_leading_ones(const Variable& values, Where where) {
+  Shape shape;
+  for (int64_t size : values.shape())
+    if (size != 1 || shape.rank() > 0) shape.push_back(size);
+  return shape.rank() == values.rank() ? values : reshape(values, shape, where);
+}
+
 Variable index_put(const Variable& x, const Subscripts& subscripts, const Operand& values,
                    bool accumulate) {
   return put("index_put", x, subscripts, values, accumulate);
@@ -275,10 +297,11 @@ Variable index_put(const Variable& x, const Subscripts& subscripts, const Operan
 Variable& index_put_(Variable& x, const Subscripts& subscripts, const Operand& values,
                      bool accumulate) {
   const ErrorLine line(values.where);
-  if (std::ranges::any_of(subscripts, [](const Subscript& s) { return s.kind() == Kind::kTensor; }))
+  const auto picks = [](const Subscript& s) { return s.kind() == Kind::kTensor && !is_place(s); };
+  if (std::ranges::any_of(subscripts, picks))
     return copy_(x, put("index_put_", x, subscripts, values, accumulate), values.where);
   Located located = locate("index_put_", x, subscripts, values.where);
-  const Variable source = values_for("index_put_", x, values);
+  const Variable source = without_leading_ones(values_for("index_put_", x, values), values.where);
   if (subscripts.empty()) return accumulate ? add_(x, {source, values.where}) : copy_(x, source);
   accumulate ? add_(located.view, {source, values.where})
              : copy_(located.view, source, values.where);

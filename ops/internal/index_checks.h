@@ -17,6 +17,10 @@ void check_index(std::string_view op, const Tensor& index, int64_t size, bool wr
 /// invalid index, unless all indices are in [-size, size).
 auto wrapped(std::string_view op, const Variable& index, int64_t size) -> Variable;
 
+/// Returns values that are assigned to a part of a tensor without their leading sizes of 1, as
+/// PyTorch does: x[0] = y of shape [1, 4] sets a row of 4 elements.
+Variable without_leading_ones(const Variable& values, Where where);
+
 /// Throws ShapeError unless index's sizes are at most those of shape, in every dimension except dim
 /// (-1: in all dimensions).
 void check_fits(std::string_view op, const Tensor& index, const Shape& shape, int dim,

@@ -97,6 +97,51 @@ TEST(Subscript, Assignment) {
   EXPECT_THROW(index_put_(x, {0}, 0.5), DTypeError);
 }
 
+// Values are PyTorch's: an index tensor without dimensions gives a view, as an integer does.
+TEST(Subscript, WritesThroughIndexTensorsWithoutDimensions) {
+  Variable x = zeros({3, 4});
+  const Variable i = scalar(2), j = scalar(-3);
+  x[i][0] = 5;
+  x[i][j] += 2;
+  EXPECT_EQ(ints(x[2]), (Ints{5, 2, 0, 0}));
+  x[i].fill_(1);
+  x[i].slice(0, 0, 2).zero_();
+  Variable row = x[i];
+  row.add_(10);
+  x.index({i, 3}).mul_(2);
+  x.index({Slice(), j}).sub_(1);
+  EXPECT_EQ(ints(x), (Ints{0, -1, 0, 0, 0, -1, 0, 0, 10, 9, 11, 22}));
+  EXPECT_TRUE(at(x, {Slice{}, i}).value().shares_storage(x.value()));
+  EXPECT_THROW(at(x, {scalar(3)}), IndexError);
+  EXPECT_THROW(x[scalar(-4)] = 1, IndexError);
+
+  Variable weight = ones({3, 2});
+  weight.requires_grad_();
+  sum(square(at(weight * 3.0, {scalar(1)}))).backward();
+  EXPECT_EQ(ints(weight.grad()), (Ints{0, 0, 18, 18, 0, 0}));
+}
+
+// PyTorch ignores the leading sizes of 1 of values that it assigns to a part.
+TEST(Subscript, AssignsValuesWithLeadingOnes) {
+  Variable x = zeros({2, 4, 1, 3});
+  const Variable three = ones({1, 1, 1, 1, 3});
+  const auto total = [&] { return sum(x).item(); };
+  x[0] = ones({1, 1, 1, 3});
+  EXPECT_EQ(total(), 12);
+  index_put_(x, {1, Slice{0, 1}}, three);
+  EXPECT_EQ(total(), 15);
+  x.index({1}) = three;
+  EXPECT_EQ(total(), 24);
+  x[tensor<int64_t>({0, 1})] = 2.0 * three;
+  EXPECT_EQ(total(), 48);
+  x[x > 0] = ones({1, 1});
+  EXPECT_EQ(total(), 24);
+  x[0][scalar(2)] = 3.0 * three;
+  EXPECT_EQ(total(), 30);
+  EXPECT_THROW(x[0] += three, ShapeError);
+  EXPECT_THROW(x[0] = ones({2, 1, 1, 1, 3}), ShapeError);
+}
+
 // Only the value that was written last has a gradient.
 // Subscripts of one index tensor move whole slices; a mask of all ones makes the same op general.
 TEST(Subscript, SlicesAreElements) {
