@@ -73,16 +73,13 @@ Bernoulli::Bernoulli(const Odds& odds) : Distribution("Bernoulli", {odds.probs, 
   }
 }
 Variable Bernoulli::log_prob_at(const Variable& value) const {
-  const Shape shape = batch_of(logits, value);
+  batch_of(logits, value);  // checks the shapes
   const Variable x = value.to(logits.dtype()), outside = abs(x * x - x) > 0;
   return log_density(x, outside, 0.0, [&](const Variable& inside) {
-    return -binary_cross_entropy_with_logits(expand(logits, shape), expand(inside, shape),
-                                             {.reduction = Reduction::kNone});
+    return log_of(inside, 1.0 - inside, probs, logits, true);
   });
 }
-Variable Bernoulli::entropy() const {
-  return binary_cross_entropy_with_logits(logits, probs, {.reduction = Reduction::kNone});
-}
+Variable Bernoulli::entropy() const { return -log_of(probs, 1.0 - probs, probs, logits, true); }
 Variable Bernoulli::variance() const { return probs * (1.0 - probs); }
 Variable Bernoulli::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   return bernoulli(expand(probs, joined(sample_shape, probs.shape())), generator);

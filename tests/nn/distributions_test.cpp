@@ -104,6 +104,17 @@ TEST(Distributions, BernoulliOfProbs) {
                    .variance = {0.21, 0.08999999999999998}});
 }
 
+// The exact numbers; PyTorch has NaN for all of them except the first.
+TEST(Distributions, BernoulliOfInfiniteLogits) {
+  const Variable up = leaf({INFINITY}), down = leaf({-INFINITY});
+  const Variable no = tensor({0.0}), yes = tensor({1.0});
+  EXPECT_EQ(Bernoulli({.logits = up}).log_prob(no).item(), -INFINITY);
+  EXPECT_EQ(Bernoulli({.logits = up}).log_prob(yes).item(), 0);
+  EXPECT_EQ(Bernoulli({.logits = down}).log_prob(no).item(), 0);
+  EXPECT_EQ(Bernoulli({.logits = down}).log_prob(yes).item(), -INFINITY);
+  EXPECT_EQ(Bernoulli({.logits = up}).entropy().item(), 0);
+  EXPECT_EQ(Bernoulli({.logits = down}).entropy().item(), 0);
+}
 TEST(Distributions, BernoulliOfLogits) {
   const Variable l = leaf({-1.5, 2.0});
   expect_as_torch(Bernoulli({.logits = l}), {l}, leaf({1.0, 0.0}),
