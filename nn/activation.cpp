@@ -86,6 +86,12 @@ Softmax::Softmax(int dim) : Function(dim) {}
 Softmax::Softmax(DimOptions options) : Softmax(options.dim) {}
 LogSoftmax::LogSoftmax(int dim) : Function(dim) {}
 LogSoftmax::LogSoftmax(DimOptions options) : LogSoftmax(options.dim) {}
+Variable Softmax2d::forward(const Variable& x, Where where) const {
+  const ErrorLine line(where);
+  if (x.rank() != 3 && x.rank() != 4)
+    fail<ShapeError>("Softmax2d: [n, c, h, w] or [c, h, w] wanted, not ", x.shape());
+  return softmax(x, -3, where);
+}
 Softmin::Softmin(int dim) : Function(dim) {}
 Softmin::Softmin(DimOptions options) : Softmin(options.dim) {}
 Flatten::Flatten(int start_dim, int end_dim) : Function(start_dim, end_dim) {}

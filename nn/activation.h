@@ -104,6 +104,10 @@ struct LogSoftmax final : Function<LogSoftmax, static_cast<OfDim>(log_softmax), 
   explicit LogSoftmax(int dim = -1);
   explicit LogSoftmax(DimOptions options);
 };
+/// Softmax over the channels of [n, c, h, w] or [c, h, w].
+struct Softmax2d final : Stateless<Softmax2d> {
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+};
 struct Softmin final : Function<Softmin, static_cast<OfDim>(softmin), int> {
   explicit Softmin(int dim = -1);
   explicit Softmin(DimOptions options);

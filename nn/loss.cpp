@@ -1,7 +1,9 @@
 #include "nn/loss.h"
 
+#include "core/tape/internal/call_line.h"
 #include "nn/option_checks.h"
 #include "ops/binary.h"
+#include "ops/linear_cross_entropy.h"
 
 namespace tapegrad::nn {
 
@@ -63,6 +65,33 @@ Variable KLDivLoss::forward(const Variable& x, const Variable& target, Where whe
 
 HuberLoss::HuberLoss(Reduction reduction, double delta, Where where)
     : HuberLoss(HuberOptions{reduction, delta}, where) {}
+LinearCrossEntropyLoss::LinearCrossEntropyLoss(int64_t in_features, int64_t num_classes,
+                                               LinearCrossEntropyLossOptions options)
+    : linear(in_features, num_classes, options.bias, options.by_name.where),
+      options_(std::move(options)) {
+  const ErrorLine line(options_.by_name.where);
+  if (options_.weight.defined() && options_.weight.shape() != Shape{num_classes})
+    fail<ShapeError>(kName, ": .weight is [", num_classes, "], not ", options_.weight.shape());
+  require_share(kName, ".label_smoothing", options_.label_smoothing);
+}
+LinearCrossEntropyLoss::LinearCrossEntropyLoss(int64_t in_features, int64_t num_classes,
+                                               Where where)
+    : LinearCrossEntropyLoss(in_features, num_classes,
+                             LinearCrossEntropyLossOptions{.by_name = {where}}) {}
+void LinearCrossEntropyLoss::members(Members& m) {
+  m("linear", linear);
+  m.buffer("weight", options_.weight);
+}
+Variable LinearCrossEntropyLoss::forward(const Variable& x, const Variable& target,
+                                         Where where) const {
+  return linear_cross_entropy(x, linear.weight, target,
+                              {.linear_bias = linear.bias,
+                               .weight = options_.weight,
+                               .reduction = options_.reduction,
+                               .ignore_index = options_.ignore_index.value_or(-100),
+                               .label_smoothing = options_.label_smoothing},
+                              where);
+}
 void CrossEntropyLoss::members(Members& m) { m.buffer("weight", with.weight); }
 void NLLLoss::members(Members& m) { m.buffer("weight", with.weight); }
 void BCELoss::members(Members& m) { m.buffer("weight", with.weight); }

@@ -4,7 +4,7 @@
 //   loss(model(x), targets).backward();
 #pragma once
 
-#include "nn/module.h"
+#include "nn/linear.h"
 #include "ops/loss.h"
 
 namespace tapegrad::nn {
@@ -52,6 +52,30 @@ struct CrossEntropyLoss final : Stateless<CrossEntropyLoss> {
                             Where where = Where::current());
   void members(Members& m) override;
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
+};
+struct LinearCrossEntropyLossOptions {
+  ByName by_name = {};
+  bool bias = false;  // of the layer
+  Reduction reduction = Reduction::kMean;
+  Variable weight = {};  // of each class
+  std::optional<int64_t> ignore_index = {};
+  double label_smoothing = 0.0;
+};
+/// The last layer of a classifier with its loss: CrossEntropyLoss of linear(x), without storing all
+/// logits (ops/linear_cross_entropy.h). Takes x [..., in_features] and targets [...].
+class LinearCrossEntropyLoss final : public Model<LinearCrossEntropyLoss> {
+ public:
+  static constexpr std::string_view kName = "LinearCrossEntropyLoss";
+  LinearCrossEntropyLoss(int64_t in_features, int64_t num_classes, Where where = Where::current());
+  LinearCrossEntropyLoss(int64_t in_features, int64_t num_classes,
+                         LinearCrossEntropyLossOptions options);
+  void members(Members& m) override;
+  Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
+
+  Linear linear;
+
+ private:
+  LinearCrossEntropyLossOptions options_;
 };
 struct NLLLoss final : Stateless<NLLLoss> {
   NllLossOptions with;

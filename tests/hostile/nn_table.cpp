@@ -93,6 +93,7 @@ void add_activation_rows(Table& table) {
               use(Hardtanh(a, b), Variable(x));
             });
   table.add("GLU::GLU", [](const Image& x, int dim) { use(GLU(dim), Variable(x)); });
+  table.add("Softmax2d::forward", [](const Image& x) { use(Softmax2d(), Variable(x)); });
   table.add("Softmax::Softmax LogSoftmax::LogSoftmax Softmin::Softmin",
             [](const Image& x, int dim) {
               use(Softmax(dim), Variable(x));
@@ -396,6 +397,14 @@ void add_loss_rows(Table& table) {
       [](const Variable& x, const Variable& y, double a) {
         use(SmoothL1Loss({.beta = a}), x, y), use(PoissonNLLLoss({.eps = a}), x, y);
         use(HingeEmbeddingLoss({.margin = a}), x, y), use(HuberLoss({.delta = a}), x, y);
+      });
+  table.add(
+      "LinearCrossEntropyLoss::LinearCrossEntropyLoss LinearCrossEntropyLoss::forward "
+      "LinearCrossEntropyLoss::members",
+      [](const Variable& x, const Variable& y, const Variable& weight, int64_t classes, double a) {
+        use(LinearCrossEntropyLoss(4, classes % 1000, {.weight = weight, .label_smoothing = a}), x,
+            y);
+        use(LinearCrossEntropyLoss(4, 3, {.bias = true, .ignore_index = classes}), x, y);
       });
   table.add(
       "CrossEntropyLoss::CrossEntropyLoss CrossEntropyLoss::forward "
