@@ -37,8 +37,10 @@ Variable later_keys(int64_t queries, int64_t keys, Device device) {
 }
 
 /// Combines the masks into one that is added to the scores of query and key, [batch, heads, length,
-/// features]: -inf for excluded keys. Empty if no mask but is_causal is given.
-Variable added(const AttentionMasks& masks, const Variable& query, const Variable& key) {
+/// features]: -inf for excluded keys, and 0 for further keys that follow those of `key`. Empty if
+/// no mask but is_causal is given and there are no further keys.
+Variable added(const AttentionMasks& masks, const Variable& query, const Variable& key,
+               int64_t further_keys) {
   const int64_t heads = query.size(1);
   const auto floats = [&](const Variable& mask) {
     if (mask.dtype() != boolean) return mask.to(query.dtype());
@@ -67,9 +69,17 @@ Variable added(const AttentionMasks& masks, const Variable& query, const Variabl
     const Variable columns = floats(reshape(padding, {padding.size(0), 1, 1, padding.size(1)}));
     sum = sum.defined() ? sum + columns : columns;
   }
-  if (masks.is_causal && sum.defined())
-    sum = sum + floats(later_keys(query.size(2), key.size(2), query.device()));
-  return sum;
+  if (masks.is_causal && (sum.defined() || further_keys > 0)) {
+    const Variable later = floats(later_keys(query.size(2), key.size(2), query.device()));
+    sum = sum.defined() ? sum + later : later;
+  }
+  if (!sum.defined() || further_keys == 0) return sum;
+  if (sum.size(-1) == 1) {  // broadcasts over the keys
+    Shape whole = sum.shape();
+    whole[-1] = key.size(2);
+    sum = expand(sum, whole);
+  }
+  return pad(sum, {0, further_keys});
 }
 
 }  // namespace
@@ -103,6 +113,11 @@ MultiheadAttention::MultiheadAttention(MultiheadAttentionOptions options)
     k_proj_weight = drawn(width, options_.kdim);
     v_proj_weight = drawn(width, options_.vdim);
   }
+  if (options.add_bias_kv)
+    for (Parameter* row : {&bias_k, &bias_v}) {
+      Variable drawn_row = empty({1, 1, width});
+      *row = init::xavier_normal_(drawn_row).requires_grad_();
+    }
   if (!options.bias) return;
   in_proj_bias = zeros({3 * options.embed_dim}, {.requires_grad = true});
   out_proj.bias.rebind(
@@ -139,11 +154,26 @@ AttentionOutput MultiheadAttention::forward(const Variable& query, const Variabl
     const Variable split = reshape(y, {y.size(0), y.size(1), heads, width / heads});
     return permute(split, options_.batch_first ? Dims{0, 2, 1, 3} : Dims{1, 2, 0, 3});
   };
-  const Variable q = in_heads(query, q_proj_weight, 0), k = in_heads(key, k_proj_weight, 1);
-  AttentionOptions options{.attn_mask = added(masks, q, k),
-                           .dropout_p = is_training() ? options_.dropout : 0.0};
+  const Variable q = in_heads(query, q_proj_weight, 0);
+  Variable k = in_heads(key, k_proj_weight, 1), v = in_heads(value, v_proj_weight, 2);
+  AttentionOptions options{
+      .attn_mask = added(masks, q, k, int64_t{options_.add_bias_kv} + options_.add_zero_attn),
+      .dropout_p = is_training() ? options_.dropout : 0.0};
   options.is_causal = masks.is_causal && !options.attn_mask.defined();
-  const Variable y = scaled_dot_product_attention(q, k, in_heads(value, v_proj_weight, 2), options);
+  /// Appends a row, [heads, 1, features per head] or a number, to each sequence of x.
+  const auto append = [&](Variable& x, const Variable& row) {
+    x = cat({x, expand(row, {x.size(0), heads, 1, width / heads})}, 2);
+  };
+  if (options_.add_bias_kv) {
+    append(k, reshape(bias_k, {heads, 1, width / heads}));
+    append(v, reshape(bias_v, {heads, 1, width / heads}));
+  }
+  if (options_.add_zero_attn) {
+    const Variable zero = zeros({}, {.dtype = k.dtype(), .device = k.device()});
+    append(k, zero);
+    append(v, zero);
+  }
+  const Variable y = scaled_dot_product_attention(q, k, v, options);
   const Variable joined = permute(y, options_.batch_first ? Dims{0, 2, 1, 3} : Dims{2, 0, 1, 3});
   return {out_proj(reshape(joined, query.shape())), q, k, std::move(options),
           masks.average_attn_weights};
@@ -171,6 +201,8 @@ std::string MultiheadAttention::options() const {
   text << "embed_dim=" << options_.embed_dim << ", num_heads=" << options_.num_heads;
   if (options_.dropout != 0) text << ", dropout=" << options_.dropout;
   if (!options_.bias) text << ", bias=false";
+  if (options_.add_bias_kv) text << ", add_bias_kv=true";
+  if (options_.add_zero_attn) text << ", add_zero_attn=true";
   if (options_.batch_first) text << ", batch_first=true";
   if (options_.kdim != options_.embed_dim) text << ", kdim=" << options_.kdim;
   if (options_.vdim != options_.embed_dim) text << ", vdim=" << options_.vdim;
@@ -185,20 +217,21 @@ TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                                                  TransformerEncoderLayerOptions options)
     : TransformerEncoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}
+LayerNormOptions detail::norm_of(const TransformerEncoderLayerOptions& options) {
+  return {
+      .normalized_shape = {options.d_model}, .eps = options.layer_norm_eps, .bias = options.bias};
+}
 TransformerEncoderLayer::TransformerEncoderLayer(TransformerEncoderLayerOptions options)
     : self_attn({.by_name = options.by_name,
                  .embed_dim = options.d_model,
                  .num_heads = options.nhead,
                  .dropout = options.dropout,
+                 .bias = options.bias,
                  .batch_first = options.batch_first}),
-      linear1({.by_name = options.by_name,
-               .in_features = options.d_model,
-               .out_features = options.dim_feedforward}),
-      linear2({.by_name = options.by_name,
-               .in_features = options.dim_feedforward,
-               .out_features = options.d_model}),
-      norm1({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
-      norm2({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
+      linear1(options.d_model, options.dim_feedforward, options.bias, options.by_name.where),
+      linear2(options.dim_feedforward, options.d_model, options.bias, options.by_name.where),
+      norm1(detail::norm_of(options)),
+      norm2(detail::norm_of(options)),
       options_(options) {}
 
 Variable TransformerEncoderLayer::add_attended(const Variable& residual, const Variable& x,
@@ -287,7 +320,7 @@ Variable AttentionOutput::weights() const { return weights(average_); }
 void MultiheadAttention::members(Members& m) {
   m("in_proj_weight", in_proj_weight)("q_proj_weight", q_proj_weight);
   m("k_proj_weight", k_proj_weight)("v_proj_weight", v_proj_weight);
-  m("in_proj_bias", in_proj_bias)("out_proj", out_proj);
+  m("in_proj_bias", in_proj_bias)("bias_k", bias_k)("bias_v", bias_v)("out_proj", out_proj);
 }
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                                                  int64_t dim_feedforward,

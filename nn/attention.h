@@ -18,6 +18,8 @@ struct MultiheadAttentionOptions {
   int64_t num_heads = 0;  // must divide embed_dim; required
   double dropout = 0.0;   // of the attention weights, in training
   bool bias = true;
+  bool add_bias_kv = false;    // append the parameters bias_k and bias_v to keys and values
+  bool add_zero_attn = false;  // append a key and a value of zeros
   int64_t kdim = 0, vdim = 0;  // features of keys and of values; 0 means embed_dim
   bool batch_first = false;    // [batch, length, features] instead of [length, batch, features]
 };
@@ -97,8 +99,9 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
 
   Parameter in_proj_weight;  // rows for query, key and value, concatenated
   Parameter q_proj_weight, k_proj_weight,
-      v_proj_weight;       // in place of in_proj_weight if kdim or vdim is not embed_dim
-  Parameter in_proj_bias;  // for query, key and value, concatenated
+      v_proj_weight;         // in place of in_proj_weight if kdim or vdim is not embed_dim
+  Parameter in_proj_bias;    // for query, key and value, concatenated
+  Parameter bias_k, bias_v;  // [1, 1, embed_dim], of add_bias_kv
   Linear out_proj;
 
  private:
@@ -120,7 +123,12 @@ struct TransformerEncoderLayerOptions {
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
   bool norm_first = false;  // normalise the input of each part instead of its output
+  bool bias = true;         // of the projections, linear layers and norms
 };
+namespace detail {
+/// Returns the options of the norms of a layer.
+LayerNormOptions norm_of(const TransformerEncoderLayerOptions& options);
+}  // namespace detail
 /// Computes x = norm1(x + attention(x)), then x = norm2(x + linear2(activation(linear1(x)))), with
 /// dropout after each part.
 class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {

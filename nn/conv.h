@@ -379,13 +379,28 @@ struct MaxUnpool3d final : MaxUnpool<MaxUnpool3d, Size3d> {
   using MaxUnpool::MaxUnpool;
 };
 
+namespace detail {
+/// A size whose numbers may be None: {None, 7} keeps the height.
+template <typename Size>
+struct PooledSize {
+  PooledSize(Size given) : size(given) {}
+  template <std::integral N>
+  requires(!std::same_as<N, Size>) PooledSize(N all) : size(int64_t(all)) {}
+  template <std::convertible_to<std::optional<int64_t>>... N>
+  requires(sizeof...(N) > 1) PooledSize(N... numbers)
+      : size(std::optional<int64_t>(numbers).value_or(-1)...) {}
+
+  Size size;
+};
+}  // namespace detail
+
 /// Base of layers that pool to a given output size.
 template <typename Self, typename Size>
 class AdaptivePool : public Stateless<Self> {
  public:
-  explicit AdaptivePool(Size output_size, Where where = Where::current())
-      : output_size_(output_size) {
-    for (const int64_t size : numbers(output_size))
+  explicit AdaptivePool(detail::PooledSize<Size> output_size, Where where = Where::current())
+      : output_size_(output_size.size) {
+    for (const int64_t size : numbers(output_size_))
       require_from(this->kind(), "output_size", size, -1, where);  // -1 keeps the size
   }
 

@@ -30,6 +30,7 @@ Embedding::Embedding(EmbeddingSettings options)
     : padding_idx_(-1),
       max_norm_(options.max_norm),
       norm_type_(options.norm_type),
+      scale_grad_by_freq_(options.scale_grad_by_freq),
       sparse_(options.sparse) {
   const ErrorLine line(options.by_name.where);
   require_option(kName, ".num_embeddings", options.num_embeddings);
@@ -64,7 +65,11 @@ static void shorten_rows(const Variable& table, const Variable& ids, double max_
 
 Variable Embedding::forward(const Variable& ids, Where where) const {
   if (max_norm_) shorten_rows(weight, ids, *max_norm_, norm_type_);
-  return embedding(ids, weight, tapegrad::detail::row_or_none(padding_idx_), sparse_, where);
+  return embedding(ids, weight,
+                   {.padding_idx = tapegrad::detail::row_or_none(padding_idx_),
+                    .scale_grad_by_freq = scale_grad_by_freq_,
+                    .sparse = sparse_},
+                   where);
 }
 
 std::string Embedding::options() const {
@@ -72,6 +77,7 @@ std::string Embedding::options() const {
   text << "num_embeddings=" << weight.size(0) << ", embedding_dim=" << weight.size(1);
   if (padding_idx_ >= 0) text << ", padding_idx=" << padding_idx_;
   if (max_norm_) text << ", max_norm=" << *max_norm_;
+  if (scale_grad_by_freq_) text << ", scale_grad_by_freq=true";
   if (sparse_) text << ", sparse=true";
   return text.str();
 }
@@ -82,12 +88,15 @@ EmbeddingBag::EmbeddingBag(EmbeddingBagOptions options) : options_(options) {
   const ErrorLine line(options.by_name.where);
   weight = Embedding({.num_embeddings = options.num_embeddings,
                       .embedding_dim = options.embedding_dim,
-                      .padding_idx = options.padding_idx})
+                      .padding_idx = options.padding_idx,
+                      .max_norm = options.max_norm,
+                      .norm_type = options.norm_type})
                .weight;
 }
 
 Variable EmbeddingBag::forward(const Variable& ids, const Variable& offsets,
                                const Variable& per_sample_weights, Where where) const {
+  if (options_.max_norm) shorten_rows(weight, ids, *options_.max_norm, options_.norm_type);
   return embedding_bag(ids, weight, offsets,
                        {.mode = options_.mode,
                         .sparse = options_.sparse,

@@ -32,6 +32,8 @@ struct EmbeddingSettings {
   /// norm_type is at most max_norm.
   std::optional<double> max_norm = {};
   double norm_type = 2.0;
+  /// Divides the gradient of a row by the number of times that one call looks it up.
+  bool scale_grad_by_freq = false;
   bool sparse = false;  // gradient as rows, for large tables (core/autograd/sparse_gradient.h)
   std::optional<DType> dtype = {};  // of the parameters; default_dtype() by default
 };
@@ -69,13 +71,15 @@ class Embedding final : public Model<Embedding> {
   int64_t padding_idx_;  // negative: none
   std::optional<double> max_norm_;
   double norm_type_;
-  bool sparse_;
+  bool scale_grad_by_freq_, sparse_;
 };
 
 struct EmbeddingBagOptions {
   ByName by_name = {};
-  int64_t num_embeddings = 0;  // required
-  int64_t embedding_dim = 0;   // required
+  int64_t num_embeddings = 0;           // required
+  int64_t embedding_dim = 0;            // required
+  std::optional<double> max_norm = {};  // as in EmbeddingSettings
+  double norm_type = 2.0;
   Choice<BagMode> mode = BagMode::kMean;
   bool sparse = false;  // as in EmbeddingSettings
   bool include_last_offset = false;

@@ -22,7 +22,7 @@ BatchNorm<Self>::BatchNorm(BatchNormOptions options) : options_(options) {
   set_momentum(options.momentum);
   if (options.affine) {
     weight = empty({0}, {.requires_grad = true});
-    bias = empty({0}, {.requires_grad = true});
+    if (options.bias) bias = empty({0}, {.requires_grad = true});
   }
   if (options.track_running_stats) {
     running_mean = empty({0});
@@ -147,7 +147,8 @@ static BatchNormOptions of_instances(InstanceNormOptions o) {
           .eps = o.eps,
           .momentum = o.momentum,
           .affine = o.affine,
-          .track_running_stats = o.track_running_stats};
+          .track_running_stats = o.track_running_stats,
+          .bias = o.bias};
 }
 InstanceNorm1d::InstanceNorm1d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
 InstanceNorm1d::InstanceNorm1d(int64_t num_features, double eps, double momentum, bool affine,
@@ -200,7 +201,7 @@ GroupNorm::GroupNorm(GroupNormOptions options, Where where) : options_(options) 
                         options.num_channels, " channels");
   if (!options.affine) return;
   weight = ones({options.num_channels}, {.requires_grad = true});
-  bias = zeros({options.num_channels}, {.requires_grad = true});
+  if (options.bias) bias = zeros({options.num_channels}, {.requires_grad = true});
 }
 
 Variable GroupNorm::forward(const Variable& x, Where where) const {
@@ -292,7 +293,8 @@ GroupNorm::GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions 
     : GroupNorm(GroupNormOptions{.num_groups = num_groups,
                                  .num_channels = num_channels,
                                  .eps = options.eps,
-                                 .affine = options.affine},
+                                 .affine = options.affine,
+                                 .bias = options.bias},
                 where) {}
 void GroupNorm::members(Members& m) { m("weight", weight)("bias", bias); }
 RMSNorm::RMSNorm(int64_t size, RMSNormOptions options, Where where)

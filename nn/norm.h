@@ -17,6 +17,7 @@ struct BatchNormOptions {
   bool affine = true;                    // with weight (initially 1) and bias (0) per channel
   bool track_running_stats = true;       // if false, uses the batch's statistics even after eval()
   std::optional<DType> dtype = {};       // of the parameters; default_dtype() by default
+  bool bias = true;                      // of affine
 };
 
 namespace detail {
@@ -113,6 +114,7 @@ struct InstanceNormOptions {
   double momentum = 0.1;
   bool affine = false;
   bool track_running_stats = false;  // maintain running statistics, and use them after eval()
+  bool bias = true;                  // of affine
 };
 
 /// Normalize each channel of each example, [n, c, l], or of one example, [c, l]; as well in 2D, 3D.
@@ -152,6 +154,7 @@ struct GroupNormOptions {
   int64_t num_channels = 0;  // required; must be a multiple of num_groups
   double eps = 1e-5;
   bool affine = true;
+  bool bias = true;  // of affine
 };
 /// Normalizes each group of channels of each example.
 class GroupNorm final : public Model<GroupNorm> {

@@ -21,11 +21,8 @@ TransformerEncoderLayerOptions layer_options(const TransformerOptions& o) {
           .activation = o.activation,
           .layer_norm_eps = o.layer_norm_eps,
           .batch_first = o.batch_first,
-          .norm_first = o.norm_first};
-}
-
-LayerNorm last_norm(const TransformerOptions& o) {
-  return LayerNorm({.normalized_shape = {o.d_model}, .eps = o.layer_norm_eps});
+          .norm_first = o.norm_first,
+          .bias = o.bias};
 }
 
 }  // namespace
@@ -43,26 +40,34 @@ TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
                                                  TransformerDecoderLayerOptions options)
     : TransformerDecoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}
+TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward,
+                                                 TransformerDecoderLayerOptions options)
+    : TransformerDecoderLayer(d_model, nhead,
+                              (options.dim_feedforward = dim_feedforward, options)) {}
+TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward, double dropout,
+                                                 TransformerDecoderLayerOptions options)
+    : TransformerDecoderLayer(d_model, nhead, dim_feedforward,
+                              (options.dropout = dropout, options)) {}
 TransformerDecoderLayer::TransformerDecoderLayer(TransformerDecoderLayerOptions options)
     : self_attn({.by_name = options.by_name,
                  .embed_dim = options.d_model,
                  .num_heads = options.nhead,
                  .dropout = options.dropout,
+                 .bias = options.bias,
                  .batch_first = options.batch_first}),
       multihead_attn({.by_name = options.by_name,
                       .embed_dim = options.d_model,
                       .num_heads = options.nhead,
                       .dropout = options.dropout,
+                      .bias = options.bias,
                       .batch_first = options.batch_first}),
-      linear1({.by_name = options.by_name,
-               .in_features = options.d_model,
-               .out_features = options.dim_feedforward}),
-      linear2({.by_name = options.by_name,
-               .in_features = options.dim_feedforward,
-               .out_features = options.d_model}),
-      norm1({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
-      norm2({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
-      norm3({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
+      linear1(options.d_model, options.dim_feedforward, options.bias, options.by_name.where),
+      linear2(options.dim_feedforward, options.d_model, options.bias, options.by_name.where),
+      norm1(detail::norm_of(options)),
+      norm2(detail::norm_of(options)),
+      norm3(detail::norm_of(options)),
       options_(options) {}
 
 Variable TransformerDecoderLayer::forward(const Variable& x, const Variable& memory,
@@ -112,9 +117,9 @@ Variable TransformerDecoder::forward(const Variable& x, const Variable& memory,
 
 Transformer::Transformer(TransformerOptions options)
     : encoder(TransformerEncoderLayer(layer_options(options)), options.num_encoder_layers,
-              last_norm(options), options.by_name.where),
+              LayerNorm(detail::norm_of(layer_options(options))), options.by_name.where),
       decoder(TransformerDecoderLayer(layer_options(options)), options.num_decoder_layers,
-              last_norm(options), options.by_name.where) {
+              LayerNorm(detail::norm_of(layer_options(options))), options.by_name.where) {
   for (Variable parameter : parameters())
     if (parameter.rank() > 1) init::xavier_uniform_(parameter);
 }

@@ -34,6 +34,10 @@ class TransformerDecoderLayer final : public Model<TransformerDecoderLayer> {
   explicit TransformerDecoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
                                    double dropout = 0.1, Where where = Where::current());
   TransformerDecoderLayer(int64_t d_model, int64_t nhead, TransformerDecoderLayerOptions options);
+  TransformerDecoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward,
+                          TransformerDecoderLayerOptions options);
+  TransformerDecoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout,
+                          TransformerDecoderLayerOptions options);
 
   void members(Members& m) override;
   /// x and memory have d_model features; the result has the shape of x.
@@ -92,6 +96,7 @@ struct TransformerOptions {
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
   bool norm_first = false;
+  bool bias = true;
 };
 
 /// Masks of a Transformer, with the meaning of AttentionMasks.

@@ -18,6 +18,7 @@
 #include "ops/internal/kernels/index_copy.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/scalar_dimension.h"
+#include "ops/scatter.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -293,6 +294,7 @@ struct Embedding {
   static constexpr std::string_view kName = "embedding";
   int64_t padding_idx;  // negative: none
   bool sparse;
+  bool scale_grad_by_freq = false;
   Shape from{};
   SavedInput<0, 1> indices{};
   auto saved() { return std::tie(indices); }
@@ -314,7 +316,13 @@ struct Embedding {
   }
   std::array<Variable, 2> backward(const Variable& dy) const {
     const Variable which = flatten(indices());
-    const Variable rows = reshape(dy, {which.numel(), from[1]});
+    Variable rows = reshape(dy, {which.numel(), from[1]});
+    if (scale_grad_by_freq) {
+      const Variable one = ones({which.numel()}, {.dtype = dy.dtype(), .device = dy.device()});
+      const Variable none = zeros({from[0]}, {.dtype = dy.dtype(), .device = dy.device()});
+      const Variable uses = index_select(index_add(none, 0, which, one), 0, which);
+      rows = rows / unsqueeze(uses, 1);
+    }
     std::array<Variable, 2> dx;
     if (sparse && takes_rows(1)) {
       send_rows(1, sum_rows(as_index(kName, which.value()), rows.value().contiguous(), from[0],
@@ -362,12 +370,7 @@ Variable embedding(const Variable& indices, const Variable& weight,
 }
 Variable embedding(const Variable& indices, const Variable& weight,
                    std::optional<int64_t> padding_idx, bool sparse, Where where) {
-  int64_t row = -1;
-  if (padding_idx) {
-    const CallLine line(where);
-    row = padding_row("embedding", padding_idx, weight.rank() > 0 ? weight.size(0) : 0);
-  }
-  return apply(Embedding{row, sparse}, where, indices, weight);
+  return embedding(indices, weight, {.padding_idx = padding_idx, .sparse = sparse}, where);
 }
 
 Variable index_select(const Variable& x, int dim, const Variable& index, Where where) {
@@ -463,6 +466,11 @@ void catalog_index(Catalog& catalog) {
 
 Variable embedding(const Variable& indices, const Variable& weight, EmbeddingFuncOptions options,
                    Where where) {
-  return embedding(indices, weight, options.padding_idx, options.sparse, where);
+  int64_t row = -1;
+  if (options.padding_idx) {
+    const CallLine line(where);
+    row = padding_row("embedding", options.padding_idx, weight.rank() > 0 ? weight.size(0) : 0);
+  }
+  return apply(Embedding{row, options.sparse, options.scale_grad_by_freq}, where, indices, weight);
 }
 }  // namespace tapegrad

@@ -24,6 +24,8 @@ Variable embedding(const Variable& indices, const Variable& weight,
 struct EmbeddingFuncOptions {
   ByName by_name = {};
   std::optional<int64_t> padding_idx = {};
+  bool scale_grad_by_freq =
+      false;  // divide gradients by the number of uses of their row in indices
   bool sparse = false;
 };
 Variable embedding(const Variable& indices, const Variable& weight, EmbeddingFuncOptions options,
