@@ -135,6 +135,12 @@ class KFold {
   /// Returns the folds. Throws ArgumentError for fewer examples than folds.
   std::vector<Fold> split(int64_t examples, Where where = Where::current()) const;
   std::vector<Fold> split(const Dataset& dataset, Where where = Where::current()) const;
+  /// Takes any data with size(), as an ItemLoader does.
+  template <typename Data>
+  requires(!std::derived_from<Data, Dataset>) && requires(const Data& data) { data.size(); }
+  std::vector<Fold> split(const Data& data, Where where = Where::current()) const {
+    return split(int64_t(data.size()), where);
+  }
 
  private:
   KFoldOptions options_;

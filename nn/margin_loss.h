@@ -30,6 +30,16 @@ struct TripletMarginWithDistanceLoss final
     : Function3<TripletMarginWithDistanceLoss, triplet_margin_with_distance_loss,
                 TripletDistanceOptions> {
   explicit TripletMarginWithDistanceLoss(TripletDistanceOptions options = {});
+  /// Takes the distance, a function or a layer, by position, and options by name.
+  template <typename F>
+  requires(
+      !std::same_as<F, TripletMarginWithDistanceLoss> &&
+      !std::same_as<
+          F, TripletDistanceOptions>) explicit TripletMarginWithDistanceLoss(F distance_function,
+                                                                             TripletDistanceOptions
+                                                                                 options = {})
+      : TripletMarginWithDistanceLoss(
+            (options.distance_function = std::move(distance_function), options)) {}
 };
 struct MarginRankingLoss final
     : Function3<MarginRankingLoss, detail::LossOfThree<MarginOptions>(margin_ranking_loss),

@@ -215,6 +215,11 @@ class Sequential final : public Model<Sequential> {
   /// Takes layers with names, "fc.weight": Sequential({{"fc", nn::Linear(2, 4)}, {"act",
   /// nn::ReLU()}}).
   Sequential(std::initializer_list<NamedLayer> layers, SequentialOptions options = {});
+  template <std::same_as<Module> M>
+  explicit Sequential(const std::vector<M>&) {
+    static_assert(tapegrad::detail::kNever<M>,
+                  "a std::vector<nn::Module> holds no layers: type std::vector<nn::AnyModule>");
+  }
   /// Takes modules, and functions of one Variable.
   template <typename... Layers>
   requires(sizeof...(Layers) > 0 &&

@@ -175,6 +175,18 @@ template <std::invocable<const Variable&> F>
 Variable gradient(F f, const Variable& x) {
   return vjp(f, x).product;
 }
+/// Overload for functions of several Variables: `auto [dw, db] = gradient(loss, w, b);`.
+template <typename F, std::derived_from<Variable>... X>
+requires(sizeof...(X) > 1) &&
+    std::invocable<F, const X&...> std::array<Variable, sizeof...(X)> gradient(F f,
+                                                                               const X&... xs) {
+  return [&]<size_t... i>(std::index_sequence<i...>)->std::array<Variable, sizeof...(X)> {
+    const auto of_list = [&](const std::vector<Variable>& list) { return f(list[i]...); };
+    const auto result = vjp(of_list, std::vector<Variable>{xs...});
+    return {result.products[i]...};
+  }
+  (std::index_sequence_for<X...>());
+}
 template <typename V = void>
 class GradientTape {
   static_assert(

@@ -289,6 +289,10 @@ static Variable ordered_by(const Variable& rows, Where where) {
   return order;
 }
 
+Unique unique(const Variable& x, UniqueOptions options) {
+  const Where where = options.by_name.where;
+  return options.dim ? unique(x, *options.dim, where) : unique(x, where);
+}
 Unique unique(const Variable& x, int dim, Where where) {
   const ErrorLine line(where);
   const NoGrad off;

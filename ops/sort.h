@@ -136,6 +136,14 @@ Unique unique(const Variable& x, Where where = Where::current());
 /// [n]. Sorts one column of elements at a time, so it suits short slices.
 Unique unique(const Variable& x, int dim, Where where = Where::current());
 
+/// Options of unique(x, {.dim = 0}). The flags have no effect: the result has all three parts and
+/// is sorted.
+struct UniqueOptions {
+  ByName by_name = {};
+  bool sorted = true, return_inverse = false, return_counts = false;
+  std::optional<int> dim = {};
+};
+Unique unique(const Variable& x, UniqueOptions options);
 /// Overloads with PyTorch's flags, which have no effect: the result has all three parts and is
 /// sorted.
 template <std::same_as<bool> B>
