@@ -4,7 +4,7 @@
 #include <charconv>
 #include <optional>
 
-#include "core/base/internal/step_observer.h"
+#include "core/base/internal/host_values.h"
 #include "core/tape/internal/call_line.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -41,17 +41,17 @@ int width_of(const Subscript& subscript) {
 }
 
 /// Returns whether the subscript selects one place of a dimension, which gives a view: an integer,
-/// or an index tensor without dimensions. A captured step reads an index tensor in each run;
-/// therefore the tensor picks elements there.
+/// or an index tensor without dimensions.
 bool is_place(const Subscript& subscript) {
   if (subscript.kind() != Kind::kTensor) return subscript.kind() == Kind::kIndex;
   const Variable& tensor = subscript.tensor();
-  return tensor.rank() == 0 && is_integer(tensor.dtype()) && StepObserver::current() == nullptr;
+  return tensor.rank() == 0 && is_integer(tensor.dtype());
 }
 
 int64_t place_of(const Subscript& subscript) {
-  return subscript.kind() == Kind::kIndex ? subscript.index()
-                                          : subscript.tensor().value().item<int64_t>();
+  return subscript.kind() == Kind::kIndex
+             ? subscript.index()
+             : detail::host_number(subscript.tensor().value()).to<int64_t>();
 }
 
 Located locate(std::string_view op, const Variable& x, const Subscripts& subscripts, Where where) {

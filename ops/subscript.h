@@ -7,11 +7,11 @@
 //   at(x, {rows, columns})                  x[rows, columns] with index tensors, which broadcast
 //
 // Integers, slices, ellipsis and newaxis give views, and so does an index tensor without
-// dimensions, whose value the host reads; in a captured step, which may have another index in each
-// run, it copies. Masks and other index tensors copy elements; their broadcast shape replaces the
-// dimensions that they index if these are adjacent, otherwise it comes first. A mask indexes as
-// many dimensions as its rank. Negative indices count from the end. Throws IndexError for an index
-// out of range.
+// dimensions, whose value the host reads. Masks and other index tensors copy elements; their
+// broadcast shape replaces the dimensions that they index if these are adjacent, otherwise it comes
+// first. A mask indexes as many dimensions as its rank. Negative indices count from the end.
+//
+// Throws IndexError for an index out of range.
 #pragma once
 
 #include <concepts>

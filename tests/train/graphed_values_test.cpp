@@ -139,6 +139,24 @@ TEST(GraphedValues, AssignmentsByMask) {
       half, Fate::kReplayed);
 }
 
+TEST(GraphedValues, IndexTensorsWithoutDimensions) {
+  const auto inputs = [](int call) -> Variables {
+    RandomGenerator numbers = numbers_of(call);
+    return {randn({6, 5}, {}, numbers), scalar(call / 5)};
+  };
+  compare(
+      "a write to a part",
+      [](const Variables& x) {
+        Variable y = x[0] * 2.0;
+        y[x[1]][0] = 5;
+        y[x[1]].slice(0, 2).mul_(3);
+        return y;
+      },
+      inputs, Fate::kRenewed);
+  compare(
+      "a row", [](const Variables& x) { return square(x[0][x[1] + 1]); }, inputs, Fate::kRenewed);
+}
+
 TEST(GraphedValues, SelectionsByMask) {
   const Function selected = [](const Variables& x) { return square(masked_select(x[0], x[1])); };
   const Function means = [](const Variables& x) { return mean(square(x[0] * 3.0)[x[1]]); };
