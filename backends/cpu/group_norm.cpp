@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/fast/norm_packed.h"
@@ -35,11 +36,17 @@ struct Groups {
   }
   /// Computes y[channel] = the sum of the channel's parts of all examples.
   template <typename T>
-  void add_examples(const double* parts, T* y) const {
+  [[gnu::noinline]] void add_examples(const double* parts, T* y) const {
+    const std::vector<double> sums = sums_of_examples(parts);
+    for (int64_t c = 0; c < channels; ++c) y[c] = convert<T>(sums[size_t(c)]);
+  }
+
+ private:
+  [[gnu::noinline]] std::vector<double> sums_of_examples(const double* parts) const {
     std::vector<double> sums(static_cast<size_t>(channels));
     for (int64_t n = 0; n < examples; ++n)
       for (int64_t c = 0; c < channels; ++c) sums[size_t(c)] += parts[n * channels + c];
-    for (int64_t c = 0; c < channels; ++c) y[c] = convert<T>(sums[size_t(c)]);
+    return sums;
   }
 };
 
@@ -69,15 +76,23 @@ void for_each_block_of(const Groups& g, int64_t first, const Run& run,
                        const ChannelNumbers<Numbers>&... numbers) {
   const int64_t all = g.together * g.size;
   if (all == 0) return;
-  if (g.size < ChannelNumbers<V>::kShort) {
-    const int64_t most = kBlock / g.size * g.size;
+  const bool is_short = g.size < ChannelNumbers<V>::kShort;
+  const int64_t most = is_short ? kBlock / g.size * g.size : kBlock;
+  if constexpr (sizeof...(numbers) == 0) {
+    int64_t end = is_short ? all : g.size;
+    for (int64_t i = 0, count; i < all; i += count) {
+      count = std::min(most, end - i);
+      run(i, count);
+      if (i + count == end) end += g.size;
+    }
+  } else if (is_short) {
     for (int64_t i = 0; i < all; i += most)
       run(i, std::min(most, all - i), numbers.of_elements(first * g.size + i)...);
-    return;
+  } else {
+    for (int64_t c = 0; c < g.together; ++c)
+      for (int64_t i = 0; i < g.size; i += kBlock)
+        run(c * g.size + i, std::min(kBlock, g.size - i), numbers.of_channel(first + c)...);
   }
-  for (int64_t c = 0; c < g.together; ++c)
-    for (int64_t i = 0; i < g.size; i += kBlock)
-      run(c * g.size + i, std::min(kBlock, g.size - i), numbers.of_channel(first + c)...);
 }
 template <typename V>
 V number_at(V number, int64_t) {
@@ -116,6 +131,30 @@ void group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
   }
 }
 
+/// Adds the values and terms of a block, channels of `size` elements or a part of one, to sums and
+/// products.
+template <typename V>
+[[gnu::noinline]] void add_channels(const V* values, const V* terms, int64_t count, int64_t size,
+                                    double* sums, double* products) {
+  for (int64_t j = 0; j < count; j += size) {
+    *sums++ += reduce_block(SumOf<V>{}, values + j, std::min(size, count - j));
+    *products++ += reduce_block(SumOf<V>{}, terms + j, std::min(size, count - j));
+  }
+}
+
+/// Returns the sums of n factors times sums and products.
+template <typename V>
+[[gnu::noinline]] std::pair<double, double> weighted(const V* factors, const double* sums,
+                                                     const double* products, int64_t n) {
+  double sum = 0, product = 0;
+#pragma omp simd reduction(+ : sum, product)
+  for (int64_t c = 0; c < n; ++c) {
+    sum += double(factors[c]) * sums[c];
+    product += double(factors[c]) * products[c];
+  }
+  return {sum, product};
+}
+
 /// Computes dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)) with g = dy * weight, by the sums
 /// of dy and of dy * x_hat over each channel of each example.
 template <typename T>
@@ -142,25 +181,15 @@ void group_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& means,
       const V* xv = load_values(xs + start + i, 1, count, x_buffer);
       const V* dyv = load_values(dys + start + i, 1, count, dy_buffer);
       for (int64_t j = 0; j < count; ++j) terms[j] = dyv[j] * ((xv[j] - mean) * invstd);
-      double *sum = sums + first + i / g.size, *product = products + first + i / g.size;
-      if (g.size == 1) {  // vectorises
-        std::copy_n(dyv, count, sum);
-        std::copy_n(terms, count, product);
-        return;
-      }
-      for (int64_t j = 0; j < count; j += g.size, ++sum, ++product) {
-        *sum += reduce_block(SumOf<V>{}, dyv + j, std::min(g.size, count - j));
-        *product += reduce_block(SumOf<V>{}, terms + j, std::min(g.size, count - j));
-      }
+      const int64_t channel = first + i / g.size;
+      if (g.size != 1)
+        return add_channels<V>(dyv, terms, count, g.size, sums + channel, products + channel);
+      std::copy_n(dyv, count, sums + channel);  // vectorises
+      std::copy_n(terms, count, products + channel);
     });
     if (dxs == nullptr) continue;
     const V* factors = &weights[size_t(g.first(row))];
-    double sum = 0, product = 0;
-#pragma omp simd reduction(+ : sum, product)
-    for (int64_t c = 0; c < g.together; ++c) {
-      sum += double(factors[c]) * sums[first + c];
-      product += double(factors[c]) * products[first + c];
-    }
+    const auto [sum, product] = weighted(factors, sums + first, products + first, g.together);
     const double elements = double(g.together * g.size);
     const V shift = V(sum / elements), slope = V(product / elements);
     const auto send = [&](int64_t i, int64_t count, auto factor) {
