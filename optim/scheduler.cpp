@@ -522,12 +522,8 @@ CosineAnnealingLR::CosineAnnealingLR(const OptimizerHere& optimizer, int64_t T_m
     : CosineAnnealingLR(optimizer, CosineAnnealingLROptions{T_max, rest.eta_min}) {}
 OneCycleLR::OneCycleLR(const OptimizerHere& optimizer, double max_lr, int64_t total_steps)
     : OneCycleLR(optimizer, OneCycleLROptions{max_lr, total_steps}) {}
-OneCycleLR::OneCycleLR(const OptimizerHere& optimizer, double max_lr, Rest rest)
-    : OneCycleLR(optimizer,
-                 OneCycleLROptions{max_lr, rest.total_steps, rest.epochs, rest.steps_per_epoch,
-                                   rest.pct_start, rest.anneal_strategy, rest.cycle_momentum,
-                                   rest.base_momentum, rest.max_momentum, rest.div_factor,
-                                   rest.final_div_factor, rest.three_phase}) {}
+OneCycleLR::OneCycleLR(const OptimizerHere& optimizer, double max_lr, OneCycleLROptions options)
+    : OneCycleLR(optimizer, (options.max_lr = max_lr, options)) {}
 double OneCycleLR::rate(double, int64_t t) const { return at(t).rate; }
 PolynomialLR::PolynomialLR(const OptimizerHere& optimizer, PolynomialLROptions options)
     : PolynomialLR(optimizer, options.total_iters, options.power) {}

@@ -236,17 +236,8 @@ class OneCycleLR final : public Scheduler {
  public:
   OneCycleLR(const OptimizerHere& optimizer, OneCycleLROptions options);
   OneCycleLR(const OptimizerHere& optimizer, double max_lr, int64_t total_steps);
-  struct Rest {
-    ByName by_name = {};
-    int64_t total_steps = 0, epochs = 0, steps_per_epoch = 0;
-    double pct_start = 0.3;
-    Choice<AnnealStrategy> anneal_strategy = AnnealStrategy::kCos;
-    bool cycle_momentum = true;
-    double base_momentum = 0.85, max_momentum = 0.95;
-    double div_factor = 25.0, final_div_factor = 1e4;
-    bool three_phase = false;
-  };
-  OneCycleLR(const OptimizerHere& optimizer, double max_lr, Rest rest);
+  /// Takes max_lr by position, in place of the one in the options.
+  OneCycleLR(const OptimizerHere& optimizer, double max_lr, OneCycleLROptions options);
 
  private:
   struct Values {
