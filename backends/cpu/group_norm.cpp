@@ -50,12 +50,12 @@ struct Groups {
   }
 };
 
+constexpr int64_t kShort = 32;  // channels of fewer elements are processed together
+
 /// A number of each channel, once for each of its elements if the channels are short.
 template <typename V>
 class ChannelNumbers {
  public:
-  static constexpr int64_t kShort = 32;  // channels of fewer elements are processed together
-
   ChannelNumbers(const std::vector<V>& numbers, int64_t size) : numbers_(numbers) {
     if (size == 1 || size >= kShort) return;
     numbers_.resize(numbers.size() * size_t(size));
@@ -71,12 +71,12 @@ class ChannelNumbers {
 /// Calls run(offset in the row, elements, numbers...) for the blocks of a row whose first channel
 /// is `first`. A block has several short channels, and pointers to the numbers of its elements, or
 /// is part of one channel, whose numbers are values.
-template <typename V, typename Run, typename... Numbers>
+template <typename Run, typename... Numbers>
 void for_each_block_of(const Groups& g, int64_t first, const Run& run,
                        const ChannelNumbers<Numbers>&... numbers) {
   const int64_t all = g.together * g.size;
   if (all == 0) return;
-  const bool is_short = g.size < ChannelNumbers<V>::kShort;
+  const bool is_short = g.size < kShort;
   const int64_t most = is_short ? kBlock / g.size * g.size : kBlock;
   if constexpr (sizeof...(numbers) == 0) {
     int64_t end = is_short ? all : g.size;
@@ -127,7 +127,7 @@ void group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
         to[j] = (from[j] - mean) * invstd * number_at(factor, j) + number_at(offset, j);
       store_values(to, count, ys + start + i);
     };
-    for_each_block_of<V>(g, g.first(row), normalize, scale, shift);
+    for_each_block_of(g, g.first(row), normalize, scale, shift);
   }
 }
 
@@ -177,7 +177,7 @@ void group_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& means,
     alignas(64) V x_buffer[kBlock], dy_buffer[kBlock], terms[kBlock];
     std::fill_n(sums + first, g.together, 0.0);
     std::fill_n(products + first, g.together, 0.0);
-    for_each_block_of<V>(g, g.first(row), [&](int64_t i, int64_t count) {
+    for_each_block_of(g, g.first(row), [&](int64_t i, int64_t count) {
       const V* xv = load_values(xs + start + i, 1, count, x_buffer);
       const V* dyv = load_values(dys + start + i, 1, count, dy_buffer);
       for (int64_t j = 0; j < count; ++j) terms[j] = dyv[j] * ((xv[j] - mean) * invstd);
@@ -200,7 +200,7 @@ void group_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& means,
         to[j] = invstd * (dyv[j] * number_at(factor, j) - shift - (xv[j] - mean) * invstd * slope);
       store_values(to, count, dxs + start + i);
     };
-    for_each_block_of<V>(g, g.first(row), send, scale);
+    for_each_block_of(g, g.first(row), send, scale);
   }
   if (dweight) g.add_examples(products, dweight.data<T>());
   if (dbias) g.add_examples(sums, dbias.data<T>());
