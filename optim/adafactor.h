@@ -32,7 +32,7 @@ struct AdafactorOptions {
 /// State: row_var and col_var, or variance.
 class Adafactor final : public CustomOptimizer {
  public:
-  static constexpr bool kNeedsShapes = true;
+  static constexpr bool kNeedsShapes = true;  // dist::ShardedOptimizer refuses the class
   explicit Adafactor(Params params, AdafactorOptions options = {});
   Adafactor(Params params, Rate auto lr)
       : Adafactor(std::move(params), AdafactorOptions{.lr = double(lr)}) {}

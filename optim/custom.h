@@ -31,8 +31,9 @@ class CustomOptimizer : public Optimizer {
   };
 
  protected:
-  /// `state` names the state of each parameter; a state has the shape of its parameter. `options`
-  /// are the options of ParamGroup, besides lr and weight_decay, that a group may have.
+  /// `state` names the state of each parameter. A state has the shape of its parameter, unless
+  /// state_info() is overridden. `options` are the options of ParamGroup, besides lr and
+  /// weight_decay, that a group may have.
   CustomOptimizer(std::string_view kind, Params params, double lr, double weight_decay = 0.0,
                   std::vector<std::string> state = {},
                   std::initializer_list<std::string_view> options = {});

@@ -39,7 +39,7 @@ struct MuonOptions {
 /// float64). State: momentum_buffer.
 class Muon final : public CustomOptimizer {
  public:
-  static constexpr bool kNeedsShapes = true;
+  static constexpr bool kNeedsShapes = true;  // dist::ShardedOptimizer refuses the class
   explicit Muon(Params params, MuonOptions options = {});
   Muon(Params params, Rate auto lr) : Muon(std::move(params), MuonOptions{.lr = double(lr)}) {}
 

@@ -78,7 +78,7 @@ TEST(Adafactor, SixteenBitParametersKeepStateInFloat32) {
   EXPECT_LT(w.to_vector<float>()[0], 1);
 }
 
-TEST(Adafactor, ARebornParameterStartsAnew) {
+TEST(Adafactor, StateOfAParameterWithAnotherShapeStartsAnew) {
   Variable w = ones({2, 3}).requires_grad_();
   Adafactor opt({w}, 0.1);
   sum(w * w).backward();
