@@ -83,7 +83,7 @@ class Dataset {
   virtual int64_t size() const = 0;
   /// Returns example `index` of [0, size()). Override one of the two overloads; the second one if
   /// the example is changed at random, with random numbers only from `random`.
-  virtual Example get(int64_t index) const;  // other items: no base class, and ItemLoader(set)
+  virtual Example get(int64_t index) const;  // ItemLoader takes sets of items of other types
   virtual Example get(int64_t index, RandomGenerator& random) const;
   /// Returns the examples with these indices as a batch. The default calls get() for each index and
   /// stacks the results.

@@ -160,7 +160,7 @@ AttentionOutput MultiheadAttention::forward(const Variable& query, const Variabl
       .attn_mask = added(masks, q, k, int64_t{options_.add_bias_kv} + options_.add_zero_attn),
       .dropout_p = is_training() ? options_.dropout : 0.0};
   options.is_causal = masks.is_causal && !options.attn_mask.defined();
-  /// Appends a row, [heads, 1, features per head] or a number, to each sequence of x.
+  // Appends a row, [heads, 1, features per head] or a number, to each sequence of x.
   const auto append = [&](Variable& x, const Variable& row) {
     x = cat({x, expand(row, {x.size(0), heads, 1, width / heads})}, 2);
   };
