@@ -80,6 +80,7 @@
 #include "ops/diagonal.h"
 #include "ops/distance.h"
 #include "ops/elementwise.h"
+#include "ops/embedding_bag.h"
 #include "ops/fft.h"
 #include "ops/image.h"
 #include "ops/index.h"

@@ -6,7 +6,7 @@
 #include "nn/module.h"
 #include "nn/option_checks.h"
 #include "nn/refused_nullptr.h"
-#include "ops/attention.h"
+#include "ops/embedding_bag.h"
 #include "ops/noise.h"
 #include "ops/random.h"
 

@@ -120,20 +120,6 @@ void catalog_attention(Catalog& catalog) {
              .scale = a.has("scale") ? std::optional(a.real("scale")) : std::nullopt,
              .enable_gqa = a.flag("enable_gqa")});
       });
-  catalog.add(
-      "embedding_bag(input, weight, offsets?, per_sample_weights?, mode: str = mean, "
-      "include_last_offset: bool = false, padding_idx: int = -1)",
-      "the sum, mean or maximum of weight[input] over bags", [](const Arguments& a) {
-        return embedding_bag(a[0], a[1], a[2],
-                             {.mode = a.text("mode"),
-                              .per_sample_weights = a[3],
-                              .include_last_offset = a.flag("include_last_offset"),
-                              .padding_idx = row_or_none(a.integer("padding_idx"))});
-      });
 }
 
-Variable embedding_bag(const Variable& indices, const Variable& weight, EmbeddingBagOptions options,
-                       Where where) {
-  return embedding_bag(indices, weight, {}, options, where);
-}
 }  // namespace tapegrad

@@ -277,6 +277,7 @@ const Catalog& catalog() {
     catalog_image(rows);
     catalog_sample(rows);
     catalog_attention(rows);
+    catalog_embedding_bag(rows);
     catalog_recurrent(rows);
     return rows;
   }();

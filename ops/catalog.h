@@ -162,6 +162,7 @@ void catalog_view(Catalog& catalog);
 void catalog_image(Catalog& catalog);
 void catalog_sample(Catalog& catalog);
 void catalog_attention(Catalog& catalog);
+void catalog_embedding_bag(Catalog& catalog);
 void catalog_recurrent(Catalog& catalog);
 
 }  // namespace tapegrad

@@ -1,4 +1,5 @@
-// embedding_bag (ops/attention.h).
+#include "ops/embedding_bag.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -6,8 +7,8 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/activation.h"
-#include "ops/attention.h"
 #include "ops/binary.h"
+#include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/embedding_rows.h"
@@ -284,6 +285,23 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
     sums =
         sums / clamp_min(tensor(sizes, {bags, 1}, {.dtype = wide, .device = weight.device()}), 1);
   return sums.to(weight.dtype());
+}
+Variable embedding_bag(const Variable& indices, const Variable& weight, EmbeddingBagOptions options,
+                       Where where) {
+  return embedding_bag(indices, weight, {}, options, where);
+}
+
+void catalog_embedding_bag(Catalog& catalog) {
+  catalog.add(
+      "embedding_bag(input, weight, offsets?, per_sample_weights?, mode: str = mean, "
+      "include_last_offset: bool = false, padding_idx: int = -1)",
+      "the sum, mean or maximum of weight[input] over bags", [](const Arguments& a) {
+        return embedding_bag(a[0], a[1], a[2],
+                             {.mode = a.text("mode"),
+                              .per_sample_weights = a[3],
+                              .include_last_offset = a.flag("include_last_offset"),
+                              .padding_idx = row_or_none(a.integer("padding_idx"))});
+      });
 }
 
 }  // namespace tapegrad

@@ -8,9 +8,9 @@
 
 #include "core/base/error.h"
 #include "core/tape/recording.h"
-#include "ops/attention.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/embedding_bag.h"
 #include "ops/extremes.h"
 #include "ops/index.h"
 #include "ops/loss.h"
