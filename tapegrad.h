@@ -49,6 +49,7 @@
 #include "nn/builder.h"
 #include "nn/conv.h"
 #include "nn/distributions/distributions.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/fractional_pool.h"
 #include "nn/function_transforms.h"

@@ -5,6 +5,7 @@
 
 #include "nn/activation.h"
 #include "nn/conv.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/init.h"
 #include "nn/linear.h"

@@ -4,7 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/refused_nullptr.h"

@@ -8,6 +8,7 @@
 #include "ops/index.h"
 #include "ops/internal/embedding_rows.h"
 #include "ops/linalg_composed.h"
+#include "ops/random.h"
 #include "ops/scatter.h"
 #include "ops/view.h"
 
@@ -106,19 +107,6 @@ Variable EmbeddingBag::forward(const Variable& ids, const Variable& offsets,
                        where);
 }
 
-Dropout::Dropout(DropoutOptions options)
-    : Dropout(options.p, options.inplace, options.by_name.where) {}
-Dropout::Dropout(double p, bool, Where where) : p_(p) {
-  require_share(kName, "p", p, where);
-  note_mode();
-}
-
-std::string Dropout::options() const {
-  ClassicText text;
-  text << "p=" << p_;
-  return text.str();
-}
-
 Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingSettings options)
     : Embedding(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
 Embedding Embedding::from_pretrained(const Variable& rows, PretrainedOptions options) {
@@ -134,10 +122,6 @@ void EmbeddingBag::members(Members& m) { m("weight", weight); }
 Variable EmbeddingBag::forward(const Variable& ids, Where where) const {
   return forward(ids, {}, {}, where);
 }
-Variable Dropout::forward(Variable x, Where where) const {
-  return dropout(std::move(x), p_, is_training(), default_generator(), where);
-}
 template class Model<Embedding, Module, false>;
-template class Model<Dropout, Module, false>;
 
 }  // namespace tapegrad::nn

@@ -5,7 +5,7 @@
 #include "core/base/allocator.h"
 #include "core/base/generator.h"
 #include "core/tape/recording.h"
-#include "nn/embedding.h"
+#include "nn/dropout.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "ops/binary.h"

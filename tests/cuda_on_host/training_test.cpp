@@ -3,6 +3,7 @@
 
 #include "nn/activation.h"
 #include "nn/conv.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/norm.h"

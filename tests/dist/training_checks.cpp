@@ -8,7 +8,7 @@
 #include "core/tape/recording.h"
 #include "dist/data_parallel.h"
 #include "dist/internal/connection.h"
-#include "nn/embedding.h"
+#include "nn/dropout.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"

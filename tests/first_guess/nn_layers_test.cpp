@@ -12,6 +12,7 @@
 #include "nn/attention.h"
 #include "nn/conv.h"
 #include "nn/distributions/distributions.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/function_transforms.h"
 #include "nn/functional_call.h"

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "nn/activation.h"
-#include "nn/embedding.h"
+#include "nn/dropout.h"
 #include "nn/linear.h"
 #include "nn/sequential.h"
 #include "ops/activation.h"

@@ -7,7 +7,7 @@
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"
 #include "nn/activation.h"
-#include "nn/embedding.h"
+#include "nn/dropout.h"
 #include "nn/image.h"
 #include "nn/linear.h"
 #include "nn/norm.h"

@@ -5,6 +5,7 @@
 #include "nn/attention.h"
 #include "nn/builder.h"
 #include "nn/conv.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/gradcheck.h"
 #include "nn/image.h"

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "nn/activation.h"
 #include "nn/conv.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/gradcheck.h"
 #include "nn/image.h"

@@ -5,6 +5,7 @@
 
 #include "core/tape/recording.h"
 #include "nn/builder.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/gradcheck.h"
 #include "nn/init.h"

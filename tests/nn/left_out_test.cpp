@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/tape/recording.h"
-#include "nn/embedding.h"
+#include "nn/dropout.h"
 #include "nn/linear.h"
 #include "nn/sequential.h"
 #include "nn/summary.h"

@@ -8,6 +8,7 @@
 #include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/conv.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/norm.h"

@@ -11,6 +11,7 @@
 #include "nn/attention.h"
 #include "nn/bilinear.h"
 #include "nn/conv.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/image.h"
 #include "nn/linear.h"

@@ -8,7 +8,7 @@
 #include "data/loader.h"
 #include "nn/activation.h"
 #include "nn/conv.h"
-#include "nn/embedding.h"
+#include "nn/dropout.h"
 #include "nn/function_layer.h"
 #include "nn/linear.h"
 #include "nn/norm.h"

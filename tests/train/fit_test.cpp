@@ -10,7 +10,7 @@
 #include "core/tape/recording.h"
 #include "io/safetensors.h"
 #include "nn/activation.h"
-#include "nn/embedding.h"
+#include "nn/dropout.h"
 #include "nn/linear.h"
 #include "nn/sequential.h"
 #include "ops/binary.h"

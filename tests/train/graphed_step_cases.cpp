@@ -11,7 +11,7 @@
 #include "core/tape/autocast.h"
 #include "data/loader.h"
 #include "nn/activation.h"
-#include "nn/embedding.h"
+#include "nn/dropout.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"

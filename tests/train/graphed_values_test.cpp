@@ -12,7 +12,7 @@
 #include "nn/activation.h"
 #include "nn/adaptive_softmax.h"
 #include "nn/distributions/distributions.h"
-#include "nn/embedding.h"
+#include "nn/dropout.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/packed_sequence.h"

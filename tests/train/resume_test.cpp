@@ -12,7 +12,7 @@
 #include "data/loader.h"
 #include "io/safetensors.h"
 #include "nn/activation.h"
-#include "nn/embedding.h"
+#include "nn/dropout.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"

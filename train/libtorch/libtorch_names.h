@@ -25,6 +25,7 @@
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/image.h"
 #include "nn/linear.h"

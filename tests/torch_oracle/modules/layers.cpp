@@ -1,5 +1,6 @@
 // Activations, dense layers, norms and rearranging layers.
 #include "nn/activation.h"
+#include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/image.h"
 #include "nn/linear.h"
