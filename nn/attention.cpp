@@ -18,6 +18,7 @@
 #include "ops/view.h"
 
 namespace tapegrad::nn {
+
 namespace {
 
 int64_t checked_width(const MultiheadAttentionOptions& o) {
@@ -209,106 +210,12 @@ std::string MultiheadAttention::options() const {
   return text.str();
 }
 
-TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
-                                                 int64_t dim_feedforward, double dropout,
-                                                 Where where)
-    : TransformerEncoderLayer(
-          TransformerEncoderLayerOptions{{where}, d_model, nhead, dim_feedforward, dropout}) {}
-TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
-                                                 TransformerEncoderLayerOptions options)
-    : TransformerEncoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}
-LayerNormOptions detail::norm_of(const TransformerEncoderLayerOptions& options) {
-  return {
-      .normalized_shape = {options.d_model}, .eps = options.layer_norm_eps, .bias = options.bias};
-}
-TransformerEncoderLayer::TransformerEncoderLayer(TransformerEncoderLayerOptions options)
-    : self_attn({.by_name = options.by_name,
-                 .embed_dim = options.d_model,
-                 .num_heads = options.nhead,
-                 .dropout = options.dropout,
-                 .bias = options.bias,
-                 .batch_first = options.batch_first}),
-      linear1(options.d_model, options.dim_feedforward, options.bias, options.by_name.where),
-      linear2(options.dim_feedforward, options.d_model, options.bias, options.by_name.where),
-      norm1(detail::norm_of(options)),
-      norm2(detail::norm_of(options)),
-      options_(options) {}
-
-Variable TransformerEncoderLayer::add_attended(const Variable& residual, const Variable& x,
-                                               const AttentionMasks& masks) const {
-  return dropout_add(self_attn.forward(x, x, x, masks), residual, options_.dropout, is_training());
-}
-
-Variable TransformerEncoderLayer::add_fed_forward(const Variable& residual,
-                                                  const Variable& x) const {
-  Variable active =
-      options_.activation == FeedforwardActivation::kRelu ? relu(linear1(x)) : gelu(linear1(x));
-  Variable y = linear2(dropout(std::move(active), options_.dropout, is_training()));
-  return dropout_add(std::move(y), residual, options_.dropout, is_training());
-}
-
-Variable TransformerEncoderLayer::forward(const Variable& x, const AttentionMasks& masks) const {
-  const CallLine line(ModuleCall::line());
-  if (options_.norm_first) {
-    const Variable attended = add_attended(x, norm1(x), masks);
-    return add_fed_forward(attended, norm2(attended));
-  }
-  const Variable attended = norm1(add_attended(x, x, masks));
-  return norm2(add_fed_forward(attended, attended));
-}
-
-TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
-                                       std::optional<LayerNorm> last, Where where)
-    : norm(std::move(last)) {
-  const ErrorLine line(where);
-  require_option(kName, "num_layers", num_layers);
-  if (num_layers > 65536)
-    fail<ArgumentError>(kName, ": num_layers is ", num_layers, ", above 65536");
-  for (int64_t i = 0; i < num_layers; ++i) layers.push_back(layer.clone());
-}
-
-Variable TransformerEncoder::forward(const Variable& x, const AttentionMasks& masks) const {
-  Variable y = x;
-  for (const TransformerEncoderLayer& layer : layers) y = layer(y, masks);
-  return norm ? (*norm)(y) : y;
-}
-
 AttentionOutput MultiheadAttention::operator()(const Variable& query, const Variable& key,
                                                const Variable& value,
                                                const AttentionMasks& masks) const {
   return Model::operator()(query, key, value, masks);
 }
 
-template <typename>
-Variable TransformerEncoderLayer::operator()(const Variable& x, const AttentionMasks& masks,
-                                             Where where) const {
-  return Model::operator()(x, masks, where);
-}
-
-Variable TransformerEncoderLayer::operator()(const Variable& x, const EncoderMasks& masks,
-                                             Where where) const {
-  return Model::operator()(x, AttentionMasks(masks), where);
-}
-
-template <typename>
-Variable TransformerEncoder::operator()(const Variable& x, const AttentionMasks& masks,
-                                        Where where) const {
-  return Model::operator()(x, masks, where);
-}
-
-Variable TransformerEncoder::operator()(const Variable& x, const EncoderMasks& masks,
-                                        Where where) const {
-  return Model::operator()(x, AttentionMasks(masks), where);
-}
-
-template Variable TransformerEncoderLayer::operator()<void>(const Variable&, const AttentionMasks&,
-                                                            Where) const;
-template Variable TransformerEncoder::operator()<void>(const Variable&, const AttentionMasks&,
-                                                       Where) const;
-
-EncoderMasks::operator AttentionMasks() const {
-  return {mask.defined() ? mask : src_mask, src_key_padding_mask, is_causal};
-}
 AttentionOutput::AttentionOutput(Variable y, Variable query, Variable key, AttentionOptions options,
                                  bool average)
     : Variable(std::move(y)),
@@ -322,48 +229,5 @@ void MultiheadAttention::members(Members& m) {
   m("k_proj_weight", k_proj_weight)("v_proj_weight", v_proj_weight);
   m("in_proj_bias", in_proj_bias)("bias_k", bias_k)("bias_v", bias_v)("out_proj", out_proj);
 }
-TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
-                                                 int64_t dim_feedforward,
-                                                 TransformerEncoderLayerOptions options)
-    : TransformerEncoderLayer(d_model, nhead,
-                              (options.dim_feedforward = dim_feedforward, std::move(options))) {}
-TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
-                                                 int64_t dim_feedforward, double dropout,
-                                                 TransformerEncoderLayerOptions options)
-    : TransformerEncoderLayer(d_model, nhead, dim_feedforward,
-                              (options.dropout = dropout, std::move(options))) {}
-TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
-                                                 int64_t dim_feedforward, double dropout,
-                                                 Choice<FeedforwardActivation> activation,
-                                                 Where where)
-    : TransformerEncoderLayer(TransformerEncoderLayerOptions{.by_name = {where},
-                                                             .d_model = d_model,
-                                                             .nhead = nhead,
-                                                             .dim_feedforward = dim_feedforward,
-                                                             .dropout = dropout,
-                                                             .activation = activation}) {}
-void TransformerEncoderLayer::members(Members& m) {
-  m("self_attn", self_attn)("linear1", linear1)("linear2", linear2);
-  m("norm1", norm1)("norm2", norm2);
-}
-Variable TransformerEncoderLayer::forward(const Variable& x) const {
-  return forward(x, AttentionMasks{});
-}
-Variable TransformerEncoderLayer::forward(const Variable& x, const Variable& attn_mask,
-                                          const Variable& key_padding_mask) const {
-  return forward(x, AttentionMasks{attn_mask, key_padding_mask});
-}
-TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer,
-                                       const TransformerStackOptions& options)
-    : TransformerEncoder(layer, options.num_layers, options.norm, options.by_name.where) {}
-void TransformerEncoder::members(Members& m) { m("layers", layers)("norm", norm); }
-Variable TransformerEncoder::forward(const Variable& x) const {
-  return forward(x, AttentionMasks{});
-}
-Variable TransformerEncoder::forward(const Variable& x, const Variable& attn_mask,
-                                     const Variable& key_padding_mask) const {
-  return forward(x, AttentionMasks{attn_mask, key_padding_mask});
-}
-template class Model<TransformerEncoderLayer, Module, false>;
 
 }  // namespace tapegrad::nn

@@ -1,11 +1,9 @@
-// Multi-head attention, and the encoder layer of Vaswani et al. 2017.
+// Multi-head attention (Vaswani et al. 2017).
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "nn/linear.h"
-#include "nn/norm.h"
 #include "nn/refused_nullptr.h"
 #include "ops/attention.h"
 
@@ -32,15 +30,6 @@ struct AttentionMasks {
   bool is_causal = false;            // query i sees keys 0 ... i
   bool need_weights = true;          // no effect: weights are computed on request
   bool average_attn_weights = true;  // average of `auto [y, weights] = attention(q, k, v, masks)`
-};
-
-/// Masks under the names of PyTorch's encoders: encoder(x, {.src_key_padding_mask = ids == 0}).
-struct EncoderMasks {
-  Variable mask = {}, src_mask = {};
-  Variable src_key_padding_mask = {};
-  bool is_causal = false;  // position i sees positions 0 ... i
-
-  operator AttentionMasks() const;
 };
 
 /// The result of MultiheadAttention: a Variable, from which the weights can be computed as well.
@@ -106,112 +95,6 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
  private:
   MultiheadAttentionOptions options_;
 };
-
-enum class FeedforwardActivation { kRelu, kGelu };
-constexpr auto choice_names(FeedforwardActivation) {
-  return std::to_array<ChoiceName<FeedforwardActivation>>(
-      {{"relu", FeedforwardActivation::kRelu}, {"gelu", FeedforwardActivation::kGelu}});
-}
-struct TransformerEncoderLayerOptions {
-  ByName by_name = {};
-  int64_t d_model = 0;  // required
-  int64_t nhead = 0;    // required
-  int64_t dim_feedforward = 2048;
-  double dropout = 0.1;
-  Choice<FeedforwardActivation> activation = FeedforwardActivation::kRelu;
-  double layer_norm_eps = 1e-5;
-  bool batch_first = false;
-  bool norm_first = false;  // normalise the input of each part instead of its output
-  bool bias = true;         // of the projections, linear layers and norms
-};
-namespace detail {
-/// Returns the options of the norms of a layer.
-LayerNormOptions norm_of(const TransformerEncoderLayerOptions& options);
-}  // namespace detail
-/// Computes x = norm1(x + attention(x)), then x = norm2(x + linear2(activation(linear1(x)))), with
-/// dropout after each part.
-class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
- public:
-  static constexpr std::string_view kName = "TransformerEncoderLayer";
-  explicit TransformerEncoderLayer(RefusedNullptr);
-  explicit TransformerEncoderLayer(TransformerEncoderLayerOptions options);
-  TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
-                          double dropout = 0.1, Where where = Where::current());
-  /// Takes both sizes, and options by name: TransformerEncoderLayer(64, 4, {.norm_first = true}).
-  TransformerEncoderLayer(int64_t d_model, int64_t nhead, TransformerEncoderLayerOptions options);
-  TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward,
-                          TransformerEncoderLayerOptions options);
-  TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout,
-                          TransformerEncoderLayerOptions options);
-
-  /// Takes PyTorch's first arguments by position: TransformerEncoderLayer(64, 4, 256, 0.1, "gelu").
-  TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout,
-                          Choice<FeedforwardActivation> activation, Where where = Where::current());
-
-  void members(Members& m) override;
-  Variable forward(const Variable& x) const;
-  Variable forward(const Variable& x, const AttentionMasks& masks) const;
-  /// Overload with PyTorch's arguments by position.
-  Variable forward(const Variable& x, const Variable& attn_mask,
-                   const Variable& key_padding_mask = {}) const;
-  using Model::operator();
-  /// Overloads for masks in braces. The first is a template, so that {.is_causal = true} is an
-  /// EncoderMasks.
-  template <typename = void>
-  Variable operator()(const Variable& x, const AttentionMasks& masks,
-                      Where where = Where::current()) const;
-  Variable operator()(const Variable& x, const EncoderMasks& masks,
-                      Where where = Where::current()) const;
-
-  MultiheadAttention self_attn;
-  Linear linear1, linear2;
-  LayerNorm norm1, norm2;
-
- private:
-  /// Return the residual plus the attention (or feed-forward) part of x, after dropout.
-  Variable add_attended(const Variable& residual, const Variable& x,
-                        const AttentionMasks& masks) const;
-  Variable add_fed_forward(const Variable& residual, const Variable& x) const;
-
-  TransformerEncoderLayerOptions options_;
-};
-
-/// Options in place of positions: TransformerEncoder(layer, {.num_layers = 6}).
-struct TransformerStackOptions {
-  ByName by_name = {};
-  int64_t num_layers = 0;  // required
-  std::optional<LayerNorm> norm = {};
-};
-/// A stack of clones of one layer, optionally followed by a norm.
-class TransformerEncoder final : public Model<TransformerEncoder> {
- public:
-  static constexpr std::string_view kName = "TransformerEncoder";
-  explicit TransformerEncoder(RefusedNullptr);
-  TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
-                     std::optional<LayerNorm> norm = {}, Where where = Where::current());
-  TransformerEncoder(const TransformerEncoderLayer& layer, const TransformerStackOptions& options);
-
-  void members(Members& m) override;
-  Variable forward(const Variable& x) const;
-  Variable forward(const Variable& x, const AttentionMasks& masks) const;
-  /// Overload with PyTorch's arguments by position.
-  Variable forward(const Variable& x, const Variable& attn_mask,
-                   const Variable& key_padding_mask = {}) const;
-  using Model::operator();
-  /// Overloads for masks in braces. The first is a template, so that {.is_causal = true} is an
-  /// EncoderMasks.
-  template <typename = void>
-  Variable operator()(const Variable& x, const AttentionMasks& masks,
-                      Where where = Where::current()) const;
-  Variable operator()(const Variable& x, const EncoderMasks& masks,
-                      Where where = Where::current()) const;
-
-  std::vector<TransformerEncoderLayer> layers;
-  std::optional<LayerNorm> norm;
-};
-
-// Programs do not compile the virtual functions of these layers.
-extern template class Model<TransformerEncoderLayer, Module, false>;
 
 }  // namespace tapegrad::nn
 

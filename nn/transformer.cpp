@@ -8,6 +8,7 @@
 #include "ops/activation.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
+#include "ops/random.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -30,6 +31,151 @@ TransformerEncoderLayerOptions layer_options(const TransformerOptions& o) {
 Variable causal_mask(int64_t length) {
   require_option("causal_mask", "length", length);
   return triu(full({length, length}, -INFINITY), 1);
+}
+
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward, double dropout,
+                                                 Where where)
+    : TransformerEncoderLayer(
+          TransformerEncoderLayerOptions{{where}, d_model, nhead, dim_feedforward, dropout}) {}
+
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 TransformerEncoderLayerOptions options)
+    : TransformerEncoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}
+
+LayerNormOptions detail::norm_of(const TransformerEncoderLayerOptions& options) {
+  return {
+      .normalized_shape = {options.d_model}, .eps = options.layer_norm_eps, .bias = options.bias};
+}
+
+TransformerEncoderLayer::TransformerEncoderLayer(TransformerEncoderLayerOptions options)
+    : self_attn({.by_name = options.by_name,
+                 .embed_dim = options.d_model,
+                 .num_heads = options.nhead,
+                 .dropout = options.dropout,
+                 .bias = options.bias,
+                 .batch_first = options.batch_first}),
+      linear1(options.d_model, options.dim_feedforward, options.bias, options.by_name.where),
+      linear2(options.dim_feedforward, options.d_model, options.bias, options.by_name.where),
+      norm1(detail::norm_of(options)),
+      norm2(detail::norm_of(options)),
+      options_(options) {}
+
+Variable TransformerEncoderLayer::add_attended(const Variable& residual, const Variable& x,
+                                               const AttentionMasks& masks) const {
+  return dropout_add(self_attn.forward(x, x, x, masks), residual, options_.dropout, is_training());
+}
+
+Variable TransformerEncoderLayer::add_fed_forward(const Variable& residual,
+                                                  const Variable& x) const {
+  Variable active =
+      options_.activation == FeedforwardActivation::kRelu ? relu(linear1(x)) : gelu(linear1(x));
+  Variable y = linear2(dropout(std::move(active), options_.dropout, is_training()));
+  return dropout_add(std::move(y), residual, options_.dropout, is_training());
+}
+
+Variable TransformerEncoderLayer::forward(const Variable& x, const AttentionMasks& masks) const {
+  const CallLine line(ModuleCall::line());
+  if (options_.norm_first) {
+    const Variable attended = add_attended(x, norm1(x), masks);
+    return add_fed_forward(attended, norm2(attended));
+  }
+  const Variable attended = norm1(add_attended(x, x, masks));
+  return norm2(add_fed_forward(attended, attended));
+}
+
+TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
+                                       std::optional<LayerNorm> last, Where where)
+    : norm(std::move(last)) {
+  const ErrorLine line(where);
+  require_option(kName, "num_layers", num_layers);
+  if (num_layers > 65536)
+    fail<ArgumentError>(kName, ": num_layers is ", num_layers, ", above 65536");
+  for (int64_t i = 0; i < num_layers; ++i) layers.push_back(layer.clone());
+}
+
+Variable TransformerEncoder::forward(const Variable& x, const AttentionMasks& masks) const {
+  Variable y = x;
+  for (const TransformerEncoderLayer& layer : layers) y = layer(y, masks);
+  return norm ? (*norm)(y) : y;
+}
+
+template <typename>
+Variable TransformerEncoderLayer::operator()(const Variable& x, const AttentionMasks& masks,
+                                             Where where) const {
+  return Model::operator()(x, masks, where);
+}
+
+Variable TransformerEncoderLayer::operator()(const Variable& x, const EncoderMasks& masks,
+                                             Where where) const {
+  return Model::operator()(x, AttentionMasks(masks), where);
+}
+
+template <typename>
+Variable TransformerEncoder::operator()(const Variable& x, const AttentionMasks& masks,
+                                        Where where) const {
+  return Model::operator()(x, masks, where);
+}
+
+Variable TransformerEncoder::operator()(const Variable& x, const EncoderMasks& masks,
+                                        Where where) const {
+  return Model::operator()(x, AttentionMasks(masks), where);
+}
+
+EncoderMasks::operator AttentionMasks() const {
+  return {mask.defined() ? mask : src_mask, src_key_padding_mask, is_causal};
+}
+
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward,
+                                                 TransformerEncoderLayerOptions options)
+    : TransformerEncoderLayer(d_model, nhead,
+                              (options.dim_feedforward = dim_feedforward, std::move(options))) {}
+
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward, double dropout,
+                                                 TransformerEncoderLayerOptions options)
+    : TransformerEncoderLayer(d_model, nhead, dim_feedforward,
+                              (options.dropout = dropout, std::move(options))) {}
+
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward, double dropout,
+                                                 Choice<FeedforwardActivation> activation,
+                                                 Where where)
+    : TransformerEncoderLayer(TransformerEncoderLayerOptions{.by_name = {where},
+                                                             .d_model = d_model,
+                                                             .nhead = nhead,
+                                                             .dim_feedforward = dim_feedforward,
+                                                             .dropout = dropout,
+                                                             .activation = activation}) {}
+
+void TransformerEncoderLayer::members(Members& m) {
+  m("self_attn", self_attn)("linear1", linear1)("linear2", linear2);
+  m("norm1", norm1)("norm2", norm2);
+}
+
+Variable TransformerEncoderLayer::forward(const Variable& x) const {
+  return forward(x, AttentionMasks{});
+}
+
+Variable TransformerEncoderLayer::forward(const Variable& x, const Variable& attn_mask,
+                                          const Variable& key_padding_mask) const {
+  return forward(x, AttentionMasks{attn_mask, key_padding_mask});
+}
+
+TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer,
+                                       const TransformerStackOptions& options)
+    : TransformerEncoder(layer, options.num_layers, options.norm, options.by_name.where) {}
+
+void TransformerEncoder::members(Members& m) { m("layers", layers)("norm", norm); }
+
+Variable TransformerEncoder::forward(const Variable& x) const {
+  return forward(x, AttentionMasks{});
+}
+
+Variable TransformerEncoder::forward(const Variable& x, const Variable& attn_mask,
+                                     const Variable& key_padding_mask) const {
+  return forward(x, AttentionMasks{attn_mask, key_padding_mask});
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
@@ -173,5 +319,11 @@ void Transformer::members(Members& m) { m("encoder", encoder)("decoder", decoder
 Variable Transformer::generate_square_subsequent_mask(int64_t length) {
   return causal_mask(length);
 }
+
+template Variable TransformerEncoderLayer::operator()<void>(const Variable&, const AttentionMasks&,
+                                                            Where) const;
+template Variable TransformerEncoder::operator()<void>(const Variable&, const AttentionMasks&,
+                                                       Where) const;
+template class Model<TransformerEncoderLayer, Module, false>;
 
 }  // namespace tapegrad::nn

@@ -23,6 +23,7 @@
 #include "nn/recurrent.h"
 #include "nn/sequential.h"
 #include "nn/summary.h"
+#include "nn/transformer.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/random.h"

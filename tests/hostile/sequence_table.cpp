@@ -1,10 +1,10 @@
 // Rows for recurrent cells, packed sequences, stacks of layers, and distributions.
-#include "nn/attention.h"
 #include "nn/distributions/distributions.h"
 #include "nn/linear.h"
 #include "nn/packed_sequence.h"
 #include "nn/recurrent.h"
 #include "nn/sequential.h"
+#include "nn/transformer.h"
 #include "ops/create.h"
 #include "ops/reduce.h"
 #include "tests/hostile/kit.h"
