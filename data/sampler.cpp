@@ -5,7 +5,6 @@
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
 #include "ops/create.h"
-#include "ops/noise.h"
 #include "ops/random.h"
 
 namespace tapegrad {

@@ -4,8 +4,7 @@
 #include "nn/module.h"
 #include "nn/option_checks.h"
 #include "nn/refused_nullptr.h"
-#include "ops/noise.h"
-#include "ops/random.h"
+#include "ops/dropout.h"
 
 namespace tapegrad::nn {
 

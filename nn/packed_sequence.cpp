@@ -7,8 +7,8 @@
 #include "core/base/internal/host_values.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/dropout.h"
 #include "ops/index.h"
-#include "ops/random.h"
 #include "ops/rearrange.h"
 #include "ops/view.h"
 

@@ -8,7 +8,7 @@
 #include "ops/activation.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
-#include "ops/random.h"
+#include "ops/dropout.h"
 
 namespace tapegrad::nn {
 namespace {

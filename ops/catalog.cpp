@@ -238,7 +238,7 @@ const Catalog& catalog() {
     Catalog rows;
     catalog_create(rows);
     catalog_random(rows);
-    catalog_noise(rows);
+    catalog_dropout(rows);
     catalog_unary(rows);
     catalog_activation(rows);
     catalog_activation_composed(rows);

@@ -123,7 +123,7 @@ const Catalog& catalog();
 // Each function is defined at the end of the source file of its op family.
 void catalog_create(Catalog& catalog);
 void catalog_random(Catalog& catalog);
-void catalog_noise(Catalog& catalog);
+void catalog_dropout(Catalog& catalog);
 void catalog_unary(Catalog& catalog);
 void catalog_activation(Catalog& catalog);
 void catalog_activation_composed(Catalog& catalog);

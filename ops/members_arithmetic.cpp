@@ -11,7 +11,6 @@
 #include "ops/linalg_composed.h"
 #include "ops/linalg_factor.h"
 #include "ops/matmul.h"
-#include "ops/noise.h"
 #include "ops/products.h"
 #include "ops/random.h"
 #include "ops/rearrange.h"

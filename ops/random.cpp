@@ -3,21 +3,34 @@
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
+#include "core/tape/recording.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/internal/dtype_argument.h"
+#include "ops/internal/extent.h"
+#include "ops/internal/value_checks.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/unary.h"
+#include "ops/view.h"
 
 namespace tapegrad {
 
 namespace kernels {
+
 constinit decltype(uniform) uniform{"uniform"};
 constinit decltype(normal) normal{"normal"};
 constinit decltype(random_integers) random_integers{"randint"};
 constinit decltype(bernoulli) bernoulli{"bernoulli"};
-constinit decltype(dropout) dropout{"dropout"};
-constinit decltype(dropout_add) dropout_add{"dropout_add"};
 constinit decltype(permutation) permutation{"randperm"};
+constinit decltype(exponential) exponential{"exponential_"};
+constinit decltype(poisson) poisson{"poisson"};
+constinit decltype(multinomial) multinomial{"multinomial"};
+
 }  // namespace kernels
+
+using namespace detail;
 
 namespace {
 
@@ -88,39 +101,54 @@ struct Bernoulli {
   }
 };
 
-/// Linear in x; the gradient applies the same mask and scale to dy.
-struct Dropout {
-  static constexpr std::string_view kName = "dropout";
-  double p;
+struct Exponential {
+  static constexpr std::string_view kName = "exponential_";
+  static constexpr bool kChecksFirst = true;
+  double lambd;
   RandomState state;
 
-  void write(const Tensor& x, Tensor& y) const {
-    if (p == 1.0) return kernels::fill(y, 0.0);
-    kernels::dropout(x.contiguous(), p, state, y);
+  void write(const Tensor&, Tensor& y) const {
+    draw_into(y, [&](Tensor& to) { kernels::exponential(to, lambd, state); });
   }
-  Variable backward(const Variable& dy) const { return apply(*this, Where::current(), dy); }
+  Variable backward(const Variable&) const { return {}; }
 };
 
-struct DropoutAdd {
-  static constexpr std::string_view kName = "dropout_add";
-  double p;
-  RandomState state;
+struct Poisson {
+  static constexpr std::string_view kName = "poisson";
+  static constexpr bool kDifferentiable = false;
+  RandomGenerator& generator;
 
-  void write(const Tensor& x, const Tensor& residual, Tensor& y) const {
-    check_same_device(kName, x, residual);
-    kernels::dropout_add(x.contiguous(), residual.contiguous(), p, state, y);
-  }
-  static bool fits(const Tensor& x, const Tensor& other) { return x.device() == other.device(); }
-  std::vector<Variable> backward(const Variable& dy, Needs needs) const {
-    return {needs[0] ? apply(Dropout{p, state}, Where::current(), dy) : Variable(), dy};
+  Tensor forward(const Tensor& rate) const {
+    require_float(kName, rate);
+    Tensor y = rate.empty_like(rate.shape());
+    kernels::poisson(rate.contiguous(), generator.draw(4), y);
+    return y;
   }
 };
 
-void check_dropout(std::string_view op, const Variable& x, double p) {
-  if (!(p >= 0.0 && p <= 1.0)) [[unlikely]]
-    fail<ArgumentError>(op, ": p must be in [0, 1]: ", p);
-  check_float(op, x.dtype());
-}
+struct Multinomial {
+  static constexpr std::string_view kName = "multinomial";
+  static constexpr bool kDifferentiable = false;
+  int64_t samples;
+  bool replacement;
+  RandomGenerator& generator;
+
+  Tensor forward(const Tensor& weights) const {
+    require_float(kName, weights);
+    const int rank = weights.rank();
+    if (rank < 1 || rank > 2)
+      fail<ShapeError>(kName, ": weights [rows, classes] or [classes] wanted: ", weights.shape());
+    const int64_t rows = rank == 1 ? 1 : weights.shape()[0], classes = weights.shape()[rank - 1];
+    if (samples < 1) fail<ArgumentError>(kName, ": num_samples must be positive: ", samples);
+    if (!replacement && samples > classes)
+      fail<ArgumentError>(kName, ": ", samples, " different ones of ", classes, " classes");
+    const Tensor dense = weights.contiguous();
+    Tensor y = Tensor::empty({rows, samples}, i64, weights.device());
+    kernels::multinomial(dense.with_layout({{rows, classes}, {classes, 1}, dense.layout().offset}),
+                         replacement, generator.draw(2 * uint64_t(y.numel())), y);
+    return rank == 1 ? y.with_layout({{samples}, {1}, 0}) : y;
+  }
+};
 
 }  // namespace
 
@@ -201,7 +229,7 @@ Variable& uniform_(Variable& x, double low, double high, RandomGenerator& genera
   const double most = largest(x.dtype());
   if (!(low <= high && low >= -most && high <= most && high - low <= most)) [[unlikely]]
     fail<ArgumentError>("uniform_: not an interval of ", x.dtype(), ": [", low, ", ", high, ")");
-  detail::check_writable("uniform_", x, x.requires_grad());
+  check_writable("uniform_", x, x.requires_grad());
   const RandomState state = generator.draw(float_words(x.numel(), x.dtype()));
   apply_in_place(Uniform{low, high, state}, where, x);
   return x;
@@ -212,33 +240,95 @@ Variable& normal_(Variable& x, double mean, double std, RandomGenerator& generat
   check_float("normal_", x.dtype());
   if (!(std >= 0.0)) [[unlikely]]
     fail<ArgumentError>("normal_: std is negative: ", std);
-  detail::check_writable("normal_", x, x.requires_grad());
+  check_writable("normal_", x, x.requires_grad());
   const RandomState state = generator.draw(float_words(x.numel(), x.dtype()));
   apply_in_place(Normal{mean, std, state}, where, x);
   return x;
 }
 
-Variable dropout(Variable x, double p, bool training, RandomGenerator& generator, Where where) {
+Variable normal(const Variable& mean, const Variable& std, RandomGenerator& generator,
+                Where where) {
   const ErrorLine line(where);
-  check_dropout("dropout", x, p);
-  if (!training || p == 0.0) return x;
-  return apply_over(Dropout{p, generator.draw(uint64_t(x.numel()))}, where, {std::move(x)});
+  require_float("normal", mean.value());
+  check_same_device("normal", mean.value(), std.value());
+  check_same_dtype("normal", mean.value(), std.value());
+  const NoGrad off;
+  require_value(!any(std < 0), "normal: std has a negative element");
+  const Shape shape = broadcast("normal", mean.shape(), std.shape());
+  const Variable z = randn(shape, {.dtype = mean.dtype(), .device = mean.device()}, generator);
+  return mean + std * z;
 }
 
-Variable dropout_add(Variable x, Variable residual, double p, bool training,
-                     RandomGenerator& generator, Where where) {
+Variable uniform(const Variable& low, const Variable& high, RandomGenerator& generator,
+                 Where where) {
   const ErrorLine line(where);
-  check_dropout("dropout_add", x, p);
-  const bool drops_some = training && p > 0.0 && p < 1.0;
-  if (!drops_some || x.shape() != residual.shape() || x.dtype() != residual.dtype())
-    return add({std::move(residual), where},
-               {dropout(std::move(x), p, training, generator, where), where});
-  return apply_over(DropoutAdd{p, generator.draw(uint64_t(x.numel()))}, where,
-                    {std::move(x), std::move(residual)});
+  require_float("uniform", low.value());
+  check_same_device("uniform", low.value(), high.value());
+  check_same_dtype("uniform", low.value(), high.value());
+  const NoGrad off;
+  require_value(all(low <= high), "uniform: a low is above its high");
+  const Shape shape = broadcast("uniform", low.shape(), high.shape());
+  const Variable u = rand(shape, {.dtype = low.dtype(), .device = low.device()}, generator);
+  const Variable y = lerp(low, high, u);
+  return tapegrad::where(y < high, y, low);  // the sum may have been rounded up to high
 }
+
+Variable& exponential_(Variable& x, double lambd, RandomGenerator& generator, Where where) {
+  const ErrorLine line(where);
+  require_float("exponential_", x.value());
+  if (!(lambd > 0.0)) fail<ArgumentError>("exponential_: lambd must be positive: ", lambd);
+  check_writable("exponential_", x, x.requires_grad());
+  const RandomState state = generator.draw(float_words(x.numel(), x.dtype()));
+  apply_in_place(Exponential{lambd, state}, where, x);
+  return x;
+}
+
+Variable poisson(const Variable& rate, RandomGenerator& generator, Where where) {
+  return apply(Poisson{generator}, where, rate);
+}
+
+Variable multinomial(const Variable& weights, int64_t num_samples, bool replacement,
+                     RandomGenerator& generator, Where where) {
+  return apply(Multinomial{num_samples, replacement, generator}, where, weights);
+}
+
+Variable gumbel_softmax(const Variable& logits, GumbelSoftmaxOptions options,
+                        RandomGenerator& generator, Where where) {
+  const CallLine line(where);
+  constexpr std::string_view kName = "gumbel_softmax";
+  require_float(kName, logits.value());
+  if (!(options.tau > 0)) fail<ArgumentError>(kName, ": tau must be positive: ", options.tau);
+  const int dim = normalize_dim(kName, options.dim, logits.rank());
+  Variable noise = empty(logits.shape(), {.dtype = f64, .device = logits.device()});
+  exponential_(noise, 1.0, generator);
+  const Variable soft = softmax((logits - log(noise).to(logits.dtype())) / options.tau, dim);
+  if (!options.hard) return soft;
+  Shape along = Dims::filled(logits.rank(), 1);
+  along[dim] = logits.shape()[dim];
+  const Variable ids = reshape(arange(along[dim]).to(logits.device()), along);
+  const Variable largest = argmax(soft.detach(), dim, /*keepdim=*/true);
+  return (ids == largest).to(soft.dtype()) + (soft - soft.detach());
+}
+
+Variable rand(const Shape& shape, GeneratorOption option) {
+  return rand(shape, TensorOptions(), option.generator);
+}
+Variable randn(const Shape& shape, GeneratorOption option) {
+  return randn(shape, TensorOptions(), option.generator);
+}
+Variable rand(const Shape& shape, RandomGenerator& generator) { return rand(shape, {}, generator); }
+Variable randn(const Shape& shape, RandomGenerator& generator) {
+  return randn(shape, {}, generator);
+}
+Variable randint(int64_t high, const Shape& shape, TensorOptions options) {
+  return randint(0, high, shape, options);
+}
+Variable randint(int64_t low, int64_t high, const Shape& shape, RandomGenerator& generator) {
+  return randint(low, high, shape, {}, generator);
+}
+Variable randperm(int64_t n, RandomGenerator& generator) { return randperm(n, {}, generator); }
 
 void catalog_random(Catalog& catalog) {
-  using detail::options_of;
   constexpr OpTraits kNew{.max_order = 0, .random = true};
   constexpr OpTraits kOver{.random = true, .inplace = true};
   catalog.add(
@@ -274,32 +364,39 @@ void catalog_random(Catalog& catalog) {
         return normal_(x, a.real("mean"), a.real("std"));
       },
       kOver);
-  catalog.add("dropout(input, p: float = 0.5, training: bool = true)",
-              "0 with probability p, else input / (1 - p)",
-              [](const Arguments& a) { return dropout(a[0], a.real("p"), a.flag("training")); },
-              {.random = true});
   catalog.add(
-      "dropout_add(input, residual, p: float = 0.5, training: bool = true)",
-      "residual + dropout(input, p)",
-      [](const Arguments& a) { return dropout_add(a[0], a[1], a.real("p"), a.flag("training")); },
-      {.random = true});
+      "normal(mean, std)", "mean + std * standard normal",
+      [](const Arguments& a) { return normal(a[0], a[1]); }, kNew);
+  catalog.add("uniform(low, high)", "uniform in [low, high)",
+              [](const Arguments& a) { return uniform(a[0], a[1]); },
+              {.max_order = 0, .random = true, .example = [](DType dtype) -> Arguments {
+                 return {.inputs = {Variable(Tensor::full({2}, 0, dtype)),
+                                    Variable(Tensor::full({2}, 1, dtype))}};
+               }});
+  catalog.add(
+      "exponential_(input, lambd: float = 1.0)", "overwritten, exponential of mean 1 / lambd",
+      [](const Arguments& a) {
+        Variable x = a[0];
+        return exponential_(x, a.real("lambd"));
+      },
+      kOver);
+  catalog.add(
+      "poisson(input)", "Poisson distributed with the rate input",
+      [](const Arguments& a) { return poisson(a[0]); }, kNew);
+  catalog.add(
+      "multinomial(input, num_samples: int, replacement: bool = false)",
+      "class ids, with probabilities proportional to input",
+      [](const Arguments& a) {
+        return multinomial(a[0], a.integer("num_samples"), a.flag("replacement"));
+      },
+      kNew);
+  catalog.add("gumbel_softmax(logits, tau: float = 1.0, hard: bool = false, dim: int = -1)",
+              "softmax((logits + g) / tau) with Gumbel noise g",
+              [](const Arguments& a) {
+                return gumbel_softmax(
+                    a[0], {.tau = a.real("tau"), .hard = a.flag("hard"), .dim = a.int32("dim")});
+              },
+              {.random = true});
 }
 
-Variable rand(const Shape& shape, GeneratorOption option) {
-  return rand(shape, TensorOptions(), option.generator);
-}
-Variable randn(const Shape& shape, GeneratorOption option) {
-  return randn(shape, TensorOptions(), option.generator);
-}
-Variable rand(const Shape& shape, RandomGenerator& generator) { return rand(shape, {}, generator); }
-Variable randn(const Shape& shape, RandomGenerator& generator) {
-  return randn(shape, {}, generator);
-}
-Variable randint(int64_t high, const Shape& shape, TensorOptions options) {
-  return randint(0, high, shape, options);
-}
-Variable randint(int64_t low, int64_t high, const Shape& shape, RandomGenerator& generator) {
-  return randint(low, high, shape, {}, generator);
-}
-Variable randperm(int64_t n, RandomGenerator& generator) { return randperm(n, {}, generator); }
 }  // namespace tapegrad

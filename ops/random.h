@@ -1,6 +1,6 @@
-// Random tensors and dropout. Random numbers come from a RandomGenerator (core/base/generator.h),
-// the default one unless another is passed. Equal seeds give equal numbers for any number of
-// threads and on every device.
+// Random tensors. ops/dropout.h has dropout and its variants. Random numbers come from a
+// RandomGenerator (core/base/generator.h), the default one unless another is passed. Equal seeds
+// give equal numbers for any number of threads and on every device.
 #pragma once
 
 #include "core/base/by_name.h"
@@ -83,31 +83,57 @@ Variable& uniform_(Variable& x, double low = 0.0, double high = 1.0,
 Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
                   RandomGenerator& generator = default_generator(), Where where = Where::current());
 
-/// In training, sets each element to 0 with probability p and divides the others by 1 - p.
-/// Otherwise returns x itself, the same variable. p = 1 gives zeros and zero gradients. A dropped
-/// element is 0 even if x is NaN. Nothing is saved: the backward pass draws the mask again.
-Variable dropout(Variable x, double p = 0.5, bool training = true,
+/// Returns normal numbers with elementwise mean and standard deviation; mean and std broadcast. No
+/// gradient. Throws ArgumentError for a negative std.
+Variable normal(const Variable& mean, const Variable& std,
+                RandomGenerator& generator = default_generator(), Where where = Where::current());
+
+/// Returns uniform numbers in [low, high) with elementwise bounds; low and high broadcast. Gives
+/// low where the bounds are equal. No gradient. Throws ArgumentError where low > high.
+Variable uniform(const Variable& low, const Variable& high,
                  RandomGenerator& generator = default_generator(), Where where = Where::current());
-/// Options of dropout(x, {.p = 0.1, .training = model.is_training()}).
-struct DropoutFuncOptions {
-  ByName by_name = {};
-  double p = 0.5;
-  bool training = true;
-};
-template <std::convertible_to<const Variable&> V>
-Variable dropout(const V& x, DropoutFuncOptions options, Where where = Where::current()) {
-  return dropout(x, options.p, options.training, default_generator(), where);
-}
-/// Returns residual + dropout(x, p, training), with the same random numbers and the same bits as
-/// the two ops. Computed in one pass if x and residual have the same shape and dtype. For the end
-/// of a residual block.
-Variable dropout_add(Variable x, Variable residual, double p = 0.5, bool training = true,
+
+/// Overwrites x with exponentially distributed numbers of mean 1 / lambd. In float32 and float64 no
+/// number is 0. The previous value of x receives no gradient. Throws ArgumentError unless lambd >
+/// 0.
+Variable& exponential_(Variable& x, double lambd = 1.0,
+                       RandomGenerator& generator = default_generator(),
+                       Where where = Where::current());
+
+/// Returns Poisson-distributed numbers with elementwise rate, in the dtype of rate. No gradient.
+/// Throws ArgumentError for a rate that is negative or not finite.
+Variable poisson(const Variable& rate, RandomGenerator& generator = default_generator(),
+                 Where where = Where::current());
+
+/// Draws num_samples class ids (int64) for each row of weights [n, classes] or [classes], with or
+/// without replacement. A row need not sum to 1. Throws ArgumentError for a weight that is negative
+/// or not finite, and for a row with too few positive weights.
+Variable multinomial(const Variable& weights, int64_t num_samples, bool replacement = false,
                      RandomGenerator& generator = default_generator(),
                      Where where = Where::current());
 
+struct GumbelSoftmaxOptions {
+  double tau = 1.0;   // temperature
+  bool hard = false;  // returns one-hot values with the gradient of the soft ones
+  int dim = -1;
+};
+/// Returns softmax((logits + g) / tau) with Gumbel noise g: a differentiable sample of a class
+/// (Jang et al. 2017).
+Variable gumbel_softmax(const Variable& logits, GumbelSoftmaxOptions options = {},
+                        RandomGenerator& generator = default_generator(),
+                        Where where = Where::current());
+
+/// Overload with options by position: gumbel_softmax(logits, 0.5, true).
+template <std::floating_point T>
+Variable gumbel_softmax(const Variable& logits, T tau, bool hard = false, int dim = -1,
+                        Where where = Where::current()) {
+  return gumbel_softmax(logits, GumbelSoftmaxOptions{double(tau), hard, dim}, default_generator(),
+                        where);
+}
+
 namespace kernels {
 
-// core/base/generator.h explains the words of a draw. y is contiguous; x and p have y's layout.
+// core/base/generator.h explains the words of a draw. All tensors are contiguous.
 
 /// Computes y = min(low + u (high - low), the largest number below high), where u is made of random
 /// word i, or of words 2i and 2i + 1 for float64; y = low if low = high.
@@ -120,15 +146,19 @@ extern Kernel<void(Tensor& y, double mean, double std, RandomState state)> norma
 extern Kernel<void(Tensor& y, int64_t low, uint64_t range, RandomState state)> random_integers;
 /// Computes y = 1 where u < p, else 0. Throws ArgumentError for a p outside [0, 1].
 extern Kernel<void(const Tensor& p, Tensor& y, RandomState state)> bernoulli;
-/// Computes y = x / (1 - p) where random word i is at least p 2^32, else 0; 0 < p < 1.
-extern Kernel<void(const Tensor& x, double p, RandomState state, Tensor& y)> dropout;
-/// Computes y = residual + dropout of x, where the dropout is rounded to the dtype before the sum.
-/// residual is contiguous.
-extern Kernel<void(const Tensor& x, const Tensor& residual, double p, RandomState state, Tensor& y)>
-    dropout_add;
 /// y (int64) is the order that sorts random keys of elements 0 ... n - 1; equal keys keep their
 /// order.
 extern Kernel<void(Tensor& y, RandomState state)> permutation;
+
+/// Computes y = -log(u) / lambd, where u in (0, 1] is made of random word i, or of words 2i and 2i
+/// + 1 for float64.
+extern Kernel<void(Tensor& y, double lambd, RandomState state)> exponential;
+/// Each element i has its own random stream, selected by the upper half of the counter.
+extern Kernel<void(const Tensor& rate, RandomState state, Tensor& y)> poisson;
+/// weights is [rows, classes]; y is int64 [rows, samples]. Sample k of row r uses random number r
+/// samples + k.
+extern Kernel<void(const Tensor& weights, bool replacement, RandomState state, Tensor& y)>
+    multinomial;
 
 }  // namespace kernels
 

@@ -9,11 +9,11 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
+#include "ops/dropout.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/limits.h"
 #include "ops/internal/recurrent_sequence.h"
 #include "ops/linear.h"
-#include "ops/random.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 

@@ -1,4 +1,4 @@
-#include "ops/noise.h"
+#include "ops/random.h"
 
 #include <algorithm>
 #include <cmath>

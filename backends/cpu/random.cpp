@@ -1,4 +1,5 @@
 #include "ops/random.h"
+#include "ops/dropout.h"
 
 #include <algorithm>
 #include <bit>

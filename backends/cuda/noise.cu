@@ -1,4 +1,4 @@
-#include "ops/noise.h"
+#include "ops/random.h"
 
 #include "backends/cuda/device/draw_base.cuh"
 #include "backends/cuda/device/each.cuh"

@@ -1,4 +1,5 @@
 // Random numbers with the same bits as on the CPU. Nothing here may be contracted (-fmad=false).
+#include "ops/dropout.h"
 #include "ops/random.h"
 
 #include "backends/cuda/device/draw_base.cuh"

@@ -13,7 +13,6 @@
 #include "ops/arithmetic.h"
 #include "ops/arrange.h"
 #include "ops/loss.h"
-#include "ops/noise.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/special.h"

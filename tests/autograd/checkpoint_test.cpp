@@ -10,6 +10,7 @@
 #include "nn/norm.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/dropout.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

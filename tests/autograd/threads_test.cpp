@@ -16,6 +16,7 @@
 #include "nn/sequential.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/dropout.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

@@ -16,7 +16,6 @@
 #include "ops/linalg.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
-#include "ops/noise.h"
 #include "ops/pool.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

@@ -7,7 +7,6 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/ctc_loss.h"
-#include "ops/noise.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"

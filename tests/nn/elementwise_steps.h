@@ -7,6 +7,7 @@
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/dropout.h"
 #include "ops/index.h"
 #include "ops/random.h"
 #include "ops/special.h"

@@ -16,6 +16,7 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/distance.h"
+#include "ops/dropout.h"
 #include "ops/norm.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

@@ -15,6 +15,7 @@
 #include "nn/sequential.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/dropout.h"
 #include "ops/index.h"
 #include "ops/linear.h"
 #include "ops/random.h"

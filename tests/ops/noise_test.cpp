@@ -1,7 +1,5 @@
-// Distributions and dropouts of ops/noise.h: statistics and errors. Seeds are fixed, so a test
-// cannot fail by chance. The bounds are five standard deviations of the statistic.
-#include "ops/noise.h"
-
+// Distributions of ops/random.h and variants of dropout: statistics and errors. Seeds are fixed, so
+// a test cannot fail by chance. The bounds are five standard deviations of the statistic.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,8 @@
 #include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/dropout.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"

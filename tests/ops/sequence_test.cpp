@@ -13,6 +13,7 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/ctc_loss.h"
+#include "ops/dropout.h"
 #include "ops/embedding_bag.h"
 #include "ops/index.h"
 #include "ops/internal/attention_blocks.h"

@@ -23,7 +23,6 @@
 #include "ops/linalg.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
-#include "ops/noise.h"
 #include "ops/norm.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

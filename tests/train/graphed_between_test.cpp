@@ -14,6 +14,7 @@
 #include "nn/weight_norm.h"
 #include "ops/arithmetic.h"
 #include "ops/create.h"
+#include "ops/dropout.h"
 #include "ops/loss.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

@@ -9,6 +9,7 @@
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/conv.h"
+#include "ops/dropout.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"

@@ -7,6 +7,7 @@
 #include "ops/arithmetic.h"
 #include "ops/arrange.h"
 #include "ops/conv.h"
+#include "ops/dropout.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 #include "ops/pool.h"

@@ -9,6 +9,7 @@
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/complex.h"
+#include "ops/dropout.h"
 #include "ops/fft.h"
 #include "ops/index.h"
 #include "ops/linear.h"

@@ -11,6 +11,7 @@
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/conv.h"
+#include "ops/dropout.h"
 #include "ops/index.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"

@@ -17,6 +17,7 @@
 #include "nn/sequential.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/dropout.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/random.h"

@@ -13,11 +13,11 @@
 #include "nn/activation.h"
 #include "ops/activation.h"
 #include "ops/conv.h"
+#include "ops/dropout.h"
 #include "ops/embedding_bag.h"
 #include "ops/named_options.h"
 #include "ops/norm.h"
 #include "ops/pool.h"
-#include "ops/random.h"
 
 namespace tapegrad::torch::nn::functional {
 
