@@ -3,7 +3,6 @@
 #include "core/base/internal/classic_text.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/index.h"
 #include "ops/internal/embedding_rows.h"

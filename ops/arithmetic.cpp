@@ -1,25 +1,28 @@
 #include "ops/arithmetic.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "core/tape/internal/call_line.h"
 #include "ops/catalog.h"
 #include "ops/internal/kernels/pointwise.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/value_checks.h"
+#include "ops/unary.h"
 
 namespace tapegrad {
+
 namespace kernels {
 
-constinit Binary xlogy{"xlogy"}, logaddexp{"logaddexp"}, hypot{"hypot"};
-constinit Binary remainder{"remainder"}, floor_divide{"floor_divide"};
-constinit Binary bitwise_and{"bitwise_and"}, bitwise_or{"bitwise_or"}, bitwise_xor{"bitwise_xor"},
-    bitwise_left_shift{"bitwise_left_shift"}, bitwise_right_shift{"bitwise_right_shift"},
-    gcd{"gcd"};
+constinit Unary exp2{"exp2"};
+constinit Binary xlogy{"xlogy"}, logaddexp{"logaddexp"}, logaddexp2{"logaddexp2"}, hypot{"hypot"};
+constinit Binary remainder{"remainder"}, floor_divide{"floor_divide"}, ldexp{"ldexp"};
 constinit decltype(logaddexp_backward) logaddexp_backward{"logaddexp_backward"};
 constinit decltype(hypot_backward) hypot_backward{"hypot_backward"};
 constinit decltype(lerp) lerp{"lerp"};
 constinit decltype(addcmul) addcmul{"addcmul"}, addcdiv{"addcdiv"};
+constinit decltype(logit) logit{"logit"};
+constinit decltype(logit_backward) logit_backward{"logit_backward"};
 
 }  // namespace kernels
 
@@ -131,19 +134,6 @@ struct FloorDivide : BinaryOp<kernels::floor_divide> {
   }
 };
 
-/// A bitwise op of integers.
-template <const kernels::Binary& kernel, Literal name>
-struct OfBits : BinaryOp<kernel> {
-  static constexpr std::string_view kName = name.text;
-  static constexpr bool kDifferentiable = false;
-};
-using BitwiseAnd = OfBits<kernels::bitwise_and, "bitwise_and">;
-using BitwiseOr = OfBits<kernels::bitwise_or, "bitwise_or">;
-using BitwiseXor = OfBits<kernels::bitwise_xor, "bitwise_xor">;
-using LeftShift = OfBits<kernels::bitwise_left_shift, "bitwise_left_shift">;
-using RightShift = OfBits<kernels::bitwise_right_shift, "bitwise_right_shift">;
-using Gcd = OfBits<kernels::gcd, "gcd">;
-
 struct Lerp {
   static constexpr std::string_view kName = "lerp";
   SavedInput<0, /*for*/ 2> start{};
@@ -224,9 +214,60 @@ Variable factor_for(std::string_view op, const Variable& input, const Variable& 
   return a.to(common_dtype(op, input, a), where);
 }
 
-CloseOptions close_options(const Arguments& a) {
-  return {a.real("rtol"), a.real("atol"), a.flag("equal_nan")};
-}
+struct Exp2 : UnaryOp<kernels::exp2> {
+  static constexpr std::string_view kName = "exp2";
+  SavedOutput<> y{};
+  auto saved() { return std::tie(y); }
+  Variable backward(const Variable& dy) const { return dy * (y() * std::numbers::ln2); }
+};
+
+struct LogAddExp2 : BinaryOp<kernels::logaddexp2> {
+  static constexpr std::string_view kName = "logaddexp2";
+  static constexpr bool kTakesWideNumber = false;
+  SavedInput<0> a{};
+  SavedInput<1> b{};
+  auto saved() { return std::tie(a, b); }
+
+  // d/da = 2^a / (2^a + 2^b)
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, dy / (exp2(b() - a()) + 1));
+    if (needs[1]) dx[1] = reduce(1, dy / (exp2(a() - b()) + 1));
+    return dx;
+  }
+};
+
+struct Logit {
+  static constexpr std::string_view kName = "logit";
+  double low, high;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  void write(const Tensor& x, Tensor& y) const { kernels::logit(x, low, high, y); }
+  Variable backward(const Variable& dy) const {
+    const Variable in = x(), outside = logical_or(lt(in, low), gt(in, high));
+    const Variable p = where(outside, 0.5, in);
+    return where(outside, 0, dy / (p * (1 - p)));
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::logit_backward, dy, x, low, high);
+  }
+};
+
+struct Ldexp : BinaryOp<kernels::ldexp> {
+  static constexpr std::string_view kName = "ldexp";
+  static constexpr bool kTakesWideNumber = false;
+  SavedInput<1, /*for*/ 0> b{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(b, y); }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, ldexp(dy, b()));
+    if (needs[1]) dx[1] = reduce(1, dy * (y() * std::numbers::ln2));
+    return dx;
+  }
+};
 
 }  // namespace
 
@@ -244,7 +285,6 @@ Variable logaddexp(Operand a, Operand b) { return run<LogAddExp>(a, b); }
 Variable hypot(Operand a, Operand b) { return run_float<Hypot>(a, b); }
 Variable remainder(Operand a, Operand b) { return run<Remainder>(a, b); }
 Variable floor_divide(Operand a, Operand b) { return run<FloorDivide>(a, b); }
-
 Variable lerp(Variable start, Variable end, Operand weight) {
   const DType dtype = common_dtype("lerp", start, end);
   const Device device = start.device();
@@ -263,6 +303,7 @@ Variable addcmul(Variable input, const Variable& a, const Variable& b, Number va
   return add({std::move(input), where},
              {scaled(mul({factor, where}, {b, where}), value, where), where});
 }
+
 Variable addcdiv(Variable input, const Variable& a, const Variable& b, Number value, Where where) {
   const ErrorLine line(where);
   if (!is_float(promote(a.dtype(), b.dtype())))
@@ -275,35 +316,33 @@ Variable addcdiv(Variable input, const Variable& a, const Variable& b, Number va
              {scaled(div({factor, where}, {b, where}), value, where), where});
 }
 
-Variable bitwise_and(Operand a, Operand b) { return run<BitwiseAnd>(a, b); }
-Variable bitwise_or(Operand a, Operand b) { return run<BitwiseOr>(a, b); }
-Variable bitwise_xor(Operand a, Operand b) { return run<BitwiseXor>(a, b); }
-Variable bitwise_not(Variable x, Where where) {
-  if (x.dtype() == boolean) return logical_not(x, where);
-  // XOR with all ones flips every bit, for unsigned integers, too.
-  const Variable ones(Tensor::full({}, x.dtype() == u8 ? 255 : -1, x.dtype(), x.device()));
-  return apply_over(BitwiseXor{}, where, {std::move(x), ones});
+Variable ldexp(const Operand& a, const Operand& b) { return run_float<Ldexp>(a, b); }
+Variable float_power(const Operand& a, const Operand& b) {
+  const CallLine line(a.where);
+  const auto [base, exponent] = Pair("float_power", a, b, f64);
+  return pow(base, exponent);
 }
-Variable bitwise_left_shift(Operand a, Operand b) { return run<LeftShift>(a, b); }
-Variable bitwise_right_shift(Operand a, Operand b) { return run<RightShift>(a, b); }
-Variable gcd(Operand a, Operand b) { return run<Gcd>(a, b); }
 
-Variable isclose(const Variable& a, const Variable& b, CloseOptions options, Where where) {
-  const ErrorLine line(where);
-  if (!(options.rtol >= 0 && options.atol >= 0))
-    fail<ArgumentError>("isclose: a tolerance is negative: rtol ", options.rtol, ", atol ",
-                        options.atol);
-  const NoGrad off;
-  const DType common = common_dtype("isclose", {a, where}, {b, where});
-  const DType dtype = is_float(common) ? common : f64;
-  const Variable x = a.to(dtype), y = b.to(dtype), difference = abs(x - y);
-  const Variable near = le(difference, abs(y) * options.rtol + options.atol);
-  const Variable equal = eq({a, where}, {b, where});
-  const Variable close = logical_or(equal, logical_and(near, isfinite(difference)));
-  return options.equal_nan ? logical_or(close, logical_and(isnan(x), isnan(y))) : close;
+Variable logaddexp2(const Operand& a, const Operand& b) {
+  const CallLine line(a.where);
+  return run_float<LogAddExp2>(a, b);
 }
-bool allclose(const Variable& a, const Variable& b, CloseOptions options, Where where) {
-  return all(isclose(a, b, options, where), where).item<bool>(where);
+
+Variable exp2(const Variable& x, Where where) { return of_float<Exp2>(x, where); }
+Variable deg2rad(const Variable& x, Where where) {
+  const CallLine line(where);
+  return as_float(x, where) * (std::numbers::pi / 180);
+}
+
+Variable rad2deg(const Variable& x, Where where) {
+  const CallLine line(where);
+  return as_float(x, where) * (180 / std::numbers::pi);
+}
+
+Variable logit(const Variable& x, std::optional<double> eps, Where where) {
+  const CallLine line(where);
+  const double low = eps.value_or(-INFINITY), high = 1 - eps.value_or(-INFINITY);
+  return apply(Logit{low, high}, where, as_float(x, where));
 }
 
 void catalog_arithmetic(Catalog& catalog) {
@@ -311,6 +350,9 @@ void catalog_arithmetic(Catalog& catalog) {
   const OpTraits flat{.max_order = 0};
   const auto call = []<auto op>() {
     return [](A a) { return op(a[0], a[1]); };
+  };
+  const auto unary = []<Variable (*op)(const Variable&, Where)>() {
+    return [](A a) { return op(a[0], Where::current()); };
   };
   catalog.add("xlogy(input, other)", "input log(other), and 0 for 0", call.operator()<xlogy>());
   catalog.add("xlog1py(input, other)", "input log(1 + other), and 0 for 0",
@@ -330,26 +372,16 @@ void catalog_arithmetic(Catalog& catalog) {
   catalog.add("addcdiv(input, tensor1, tensor2, value: number = 1)",
               "input + value tensor1 / tensor2",
               [](A a) { return addcdiv(a[0], a[1], a[2], a.number("value")); });
-  catalog.add("bitwise_and(input, other)", "the bits of both", call.operator()<bitwise_and>(),
-              flat);
-  catalog.add("bitwise_or(input, other)", "the bits of either", call.operator()<bitwise_or>(),
-              flat);
-  catalog.add("bitwise_xor(input, other)", "the bits of just one", call.operator()<bitwise_xor>(),
-              flat);
-  catalog.add(
-      "bitwise_not(input)", "the bits it has not", [](A a) { return bitwise_not(a[0]); }, flat);
-  catalog.add("bitwise_left_shift(input, other)", "input 2^other",
-              call.operator()<bitwise_left_shift>(), flat);
-  catalog.add("bitwise_right_shift(input, other)", "floor(input / 2^other)",
-              call.operator()<bitwise_right_shift>(), flat);
-  catalog.add("gcd(input, other)", "the greatest common divisor", call.operator()<gcd>(), flat);
-  catalog.add(
-      "isclose(input, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = false)",
-      "|input - other| <= atol + rtol |other|",
-      [](A a) { return isclose(a[0], a[1], close_options(a)); }, flat);
-  catalog.add(
-      "allclose(input, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = false)",
-      "all are close", [](A a) { return all(isclose(a[0], a[1], close_options(a))); }, flat);
+  catalog.add("ldexp(input, other)", "input 2^other", call.operator()<ldexp>());
+  catalog.add("float_power(input, exponent)", "input^exponent in float64",
+              call.operator()<float_power>());
+  catalog.add("logaddexp2(input, other)", "log2(2^input + 2^other)", call.operator()<logaddexp2>());
+  catalog.add("exp2(input)", "2^x", unary.operator()<exp2>());
+  catalog.add("deg2rad(input)", "x pi / 180", unary.operator()<deg2rad>());
+  catalog.add("rad2deg(input)", "x 180 / pi", unary.operator()<rad2deg>());
+  catalog.add("logit(input, eps: float = none)", "log(x / (1 - x))", [](A a) {
+    return logit(a[0], a.has("eps") ? std::optional(a.real("eps")) : std::nullopt);
+  });
 }
 
 }  // namespace tapegrad

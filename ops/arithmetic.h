@@ -1,6 +1,8 @@
-// Further elementwise arithmetic. The rules of ops/binary.h for operands, broadcasting and dtypes
-// apply.
+// Further elementwise arithmetic: logarithms of sums, powers of 2, remainders, interpolation. The
+// rules of ops/binary.h for operands, broadcasting and dtypes apply.
 #pragma once
+
+#include <optional>
 
 #include "ops/binary.h"
 
@@ -50,66 +52,18 @@ Variable addcdiv(const V& input, const Variable& a, const Variable& b, ValueOpti
   return addcdiv(input, a, b, option.value, where);
 }
 
-/// Bitwise ops on integers and bool.
-Variable bitwise_and(Operand a, Operand b);
-Variable bitwise_or(Operand a, Operand b);
-Variable bitwise_xor(Operand a, Operand b);
-Variable bitwise_not(Variable x, Where where = Where::current());
-// `a & b`, `a | b`, `a ^ b` and `~a` on masks and integers.
-Variable operator&(Variable a, Operand b);
-Variable operator|(Variable a, Operand b);
-Variable operator^(Variable a, Operand b);
-Variable operator~(Operand a);
-/// In-place variants: `finished |= token == end`, `mask[0] &= other`. Errors are those of
-/// operator+=.
-Variable& operator&=(Variable& a, const Operand& b);
-Variable& operator|=(Variable& a, const Operand& b);
-Variable& operator^=(Variable& a, const Operand& b);
-void operator&=(Variable&& a, const Operand& b);
-void operator|=(Variable&& a, const Operand& b);
-void operator^=(Variable&& a, const Operand& b);
-void operator&=(Variable::Part&& a, const Operand& b);
-void operator|=(Variable::Part&& a, const Operand& b);
-void operator^=(Variable::Part&& a, const Operand& b);
-/// Return a * 2^b, and a / 2^b rounded down, for integers. A shift count that is negative or at
-/// least the width of the dtype shifts out all bits: the left shift gives 0, the right shift 0 or
-/// -1 by the sign of a.
-Variable bitwise_left_shift(Operand a, Operand b);
-Variable bitwise_right_shift(Operand a, Operand b);
-template <std::integral N>
-Variable operator<<(const Variable& a, N count) {
-  return bitwise_left_shift(a, int64_t(count));
-}
-template <std::integral N>
-Variable operator>>(const Variable& a, N count) {
-  return bitwise_right_shift(a, int64_t(count));
-}
-/// Returns the greatest common divisor of integers, which is never negative. gcd(0, 0) = 0.
-Variable gcd(Operand a, Operand b);
+/// Returns a * 2^b without overflow of 2^b: ldexp(0, 2000) is 0.
+Variable ldexp(const Operand& a, const Operand& b);
+/// Returns a^b, computed in float64.
+Variable float_power(const Operand& a, const Operand& b);
+/// Returns log2(2^a + 2^b) without overflow. Floats only.
+Variable logaddexp2(const Operand& a, const Operand& b);
 
-struct CloseOptions {
-  double rtol = 1e-5;
-  double atol = 1e-8;
-  bool equal_nan = false;
-};
-/// Returns (bool) whether |a - b| <= atol + rtol |b| or a = b; equal infinities are therefore
-/// close.
-Variable isclose(const Variable& a, const Variable& b, CloseOptions options = {},
-                 Where where = Where::current());
-/// Returns whether all elements are close. Waits for a GPU.
-bool allclose(const Variable& a, const Variable& b, CloseOptions options = {},
-              Where where = Where::current());
-
-inline Variable isclose(const Variable& a, const Variable& b, double rtol, double atol = 1e-8,
-                        bool equal_nan = false, Where where = Where::current()) {
-  return isclose(a, b, {rtol, atol, equal_nan}, where);
-}
-inline bool allclose(const Variable& a, const Variable& b, double rtol, double atol = 1e-8,
-                     bool equal_nan = false, Where where = Where::current()) {
-  return allclose(a, b, {rtol, atol, equal_nan}, where);
-}
-/// Returns whether shapes and all elements are equal, without broadcasting.
-bool equal(const Variable& a, const Variable& b, Where where = Where::current());
+Variable exp2(const Variable& x, Where where = Where::current());     // 2^x
+Variable deg2rad(const Variable& x, Where where = Where::current());  // x * pi / 180
+Variable rad2deg(const Variable& x, Where where = Where::current());  // x * 180 / pi
+/// Returns log(x / (1 - x)); x is first limited to [eps, 1 - eps] if eps is given.
+Variable logit(const Variable& x, std::optional<double> eps = {}, Where where = Where::current());
 
 namespace kernels {
 
@@ -117,9 +71,8 @@ namespace kernels {
 extern Kernel<void(const Tensor&a, const Tensor&b, Tensor&y)> xlogy, logaddexp, hypot;
 // A zero integer divisor gives 0; the ops check for such a divisor before the call.
 extern Kernel<void(const Tensor&a, const Tensor&b, Tensor&y)> remainder, floor_divide;
-extern Kernel<void(const Tensor&a, const Tensor&b, Tensor&y)> bitwise_and, bitwise_or, bitwise_xor,
-    bitwise_left_shift, bitwise_right_shift, gcd;
 extern Kernel<void(const Tensor& start, const Tensor& end, const Tensor& weight, Tensor& y)> lerp;
 
 }  // namespace kernels
+
 }  // namespace tapegrad

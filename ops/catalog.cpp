@@ -244,7 +244,8 @@ const Catalog& catalog() {
     catalog_activation_composed(rows);
     catalog_binary(rows);
     catalog_arithmetic(rows);
-    catalog_elementwise(rows);
+    catalog_bitwise(rows);
+    catalog_compare(rows);
     catalog_special(rows);
     catalog_forms(rows);
     catalog_statistics(rows);

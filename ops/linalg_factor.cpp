@@ -7,7 +7,6 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"

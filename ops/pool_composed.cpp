@@ -4,7 +4,6 @@
 
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/extremes.h"

@@ -10,6 +10,7 @@
 #include "core/tape/recording.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/bitwise.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"

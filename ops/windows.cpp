@@ -7,7 +7,6 @@
 
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/unary.h"
 

@@ -6,7 +6,6 @@
 
 #include "core/tape/internal/call_line.h"
 #include "ops/aliases.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/linalg.h"
 #include "ops/matmul.h"

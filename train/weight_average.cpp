@@ -7,6 +7,7 @@
 #include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
 #include "ops/arithmetic.h"
+#include "ops/bitwise.h"
 
 namespace tapegrad {
 namespace {

@@ -1,9 +1,11 @@
-// Registers the elementwise kernels of ops/arithmetic.h, and that of logsumexp's gradient.
+// Registers the elementwise kernels of ops/arithmetic.h, ops/bitwise.h and ops/compare.h, and the
+// kernel of logsumexp's gradient.
 #pragma once
 
 #include "backends/elementwise/elementwise.h"
 #include "backends/formulas_arithmetic.h"
 #include "ops/arithmetic.h"
+#include "ops/bitwise.h"
 #include "ops/internal/kernels/pointwise.h"
 
 namespace tapegrad::backends {

@@ -4,8 +4,8 @@
 
 #include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/bitwise.h"
 
 namespace tapegrad::dist {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "nn/distributions/internal/distribution_parts.h"
 #include "ops/activation.h"
-#include "ops/arithmetic.h"
+#include "ops/binary.h"
 #include "ops/diagonal.h"
 #include "ops/linalg.h"
 #include "ops/reduce.h"

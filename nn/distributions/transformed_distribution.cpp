@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
-#include "ops/arithmetic.h"
+#include "ops/binary.h"
 #include "ops/index.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"

@@ -5,7 +5,7 @@
 
 #include "nn/distributions/internal/distribution_parts.h"
 #include "ops/activation.h"
-#include "ops/arithmetic.h"
+#include "ops/binary.h"
 #include "ops/special.h"
 #include "ops/unary.h"
 

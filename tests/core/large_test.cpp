@@ -5,7 +5,6 @@
 #include "core/base/allocator.h"
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/index.h"

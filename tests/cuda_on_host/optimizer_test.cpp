@@ -12,6 +12,7 @@
 #include "core/dispatch/dispatch_log.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/compare.h"
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/random.h"

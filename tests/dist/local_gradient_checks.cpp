@@ -3,7 +3,7 @@
 #include <string>
 
 #include "dist/data_parallel.h"
-#include "ops/arithmetic.h"
+#include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"
 #include "tests/dist/checks.h"

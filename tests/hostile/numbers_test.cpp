@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "core/base/number.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/index.h"

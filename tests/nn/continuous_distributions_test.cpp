@@ -9,7 +9,6 @@
 
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/linalg.h"

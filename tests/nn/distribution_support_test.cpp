@@ -15,7 +15,6 @@
 #include "nn/distributions/continuous_distributions.h"
 #include "nn/distributions/discrete_distributions.h"
 #include "nn/distributions/distributions.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"

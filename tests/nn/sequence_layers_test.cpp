@@ -11,6 +11,7 @@
 #include "nn/transformer.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/compare.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/random.h"

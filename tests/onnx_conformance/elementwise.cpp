@@ -5,6 +5,7 @@
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/bitwise.h"
 #include "ops/create.h"
 #include "ops/special.h"
 #include "ops/unary.h"

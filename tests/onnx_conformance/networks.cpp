@@ -1,8 +1,8 @@
 // Convolutions, normalisations, losses.
 #include <cmath>
 
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/bitwise.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/loss.h"

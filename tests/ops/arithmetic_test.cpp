@@ -1,5 +1,7 @@
 // Expected values of corner cases are PyTorch's unless stated otherwise.
 #include "ops/arithmetic.h"
+#include "ops/bitwise.h"
+#include "ops/compare.h"
 
 #include <cmath>
 #include <limits>
@@ -10,7 +12,6 @@
 #include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/elementwise.h"
 #include "ops/reduce.h"
 
 namespace tapegrad {

@@ -9,6 +9,7 @@
 #include "core/autograd/gradcheck.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/compare.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/linalg_composed.h"

@@ -17,6 +17,7 @@
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/bitwise.h"
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

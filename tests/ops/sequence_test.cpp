@@ -11,6 +11,7 @@
 #include "ops/arithmetic.h"
 #include "ops/attention.h"
 #include "ops/binary.h"
+#include "ops/compare.h"
 #include "ops/create.h"
 #include "ops/ctc_loss.h"
 #include "ops/dropout.h"

@@ -11,7 +11,6 @@
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "ops/special_composed.h"
 

@@ -7,8 +7,8 @@
 
 #include "core/autograd/gradcheck.h"
 #include "ops/aliases.h"
-#include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/compare.h"
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

@@ -11,10 +11,12 @@
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/bitwise.h"
+#include "ops/compare.h"
 #include "ops/create.h"
-#include "ops/elementwise.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/special.h"
 #include "ops/view.h"
 
 namespace tapegrad {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/generator.h"
-#include "ops/arithmetic.h"
+#include "ops/binary.h"
 #include "tests/cases/operand.h"
 #include "tests/train/graphed_step_cases.h"
 

@@ -3,7 +3,7 @@
 
 #include "core/base/allocator.h"
 #include "ops/activation.h"
-#include "ops/arithmetic.h"
+#include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/random.h"

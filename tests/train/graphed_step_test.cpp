@@ -15,6 +15,7 @@
 #include "nn/sequential.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/bitwise.h"
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/index.h"

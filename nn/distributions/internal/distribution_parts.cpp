@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/internal/host_values.h"
 #include "core/tape/recording.h"
-#include "ops/arithmetic.h"
+#include "ops/binary.h"
 #include "ops/extremes.h"
 #include "ops/internal/value_checks.h"
 #include "ops/random.h"

@@ -51,7 +51,7 @@ extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& target, doub
                    double scale, Tensor& dx)>
     huber_backward;
 
-// ops/elementwise.h, ops/special.h, ops/binary.h
+// ops/arithmetic.h, ops/bitwise.h, ops/compare.h, ops/special.h, ops/binary.h
 
 extern Unary exp2, frac, i0, i0e, i1, i1e;
 extern Unary logical_not, signbit;  // y is bool
