@@ -2,6 +2,9 @@
 # include them as <tapegrad/core/tensor.h>. Staging copies the headers below tapegrad/ and rewrites
 # their include lines, so that a consumer may have its own core/tensor.h.
 #
+# A former path of a public header (TAPEGRAD_FORMER_HEADERS) is staged as a header that includes the
+# headers that have its declarations.
+#
 # When run as a script (cmake -P) with SOURCE, DESTINATION and HEADERS (relative to SOURCE,
 # separated by spaces), stages the headers. When included, defines
 # tapegrad_stage_headers(header...).
@@ -15,6 +18,24 @@ function(tapegrad_staged_path header result)
   set(${result} ${staged} PARENT_SCOPE)
 endfunction()
 
+# Former paths, each with the headers that have its declarations.
+set(TAPEGRAD_FORMER_HEADERS ops/arrange.h ops/arrange_composed.h ops/elementwise.h ops/noise.h)
+set(ops/arrange.h ops/diagonal.h ops/join.h ops/replace.h ops/reshape.h)
+set(ops/arrange_composed.h ops/join.h ops/reshape.h)
+set(ops/elementwise.h ops/arithmetic.h ops/bitwise.h ops/compare.h)
+set(ops/noise.h ops/dropout.h ops/random.h)
+
+# Writes a file unless it has this text.
+function(tapegrad_write_staged file text)
+  set(old "")
+  if(EXISTS ${file})
+    file(READ ${file} old)
+  endif()
+  if(NOT "${old}" STREQUAL "${text}")
+    file(WRITE ${file} "${text}")
+  endif()
+endfunction()
+
 if(CMAKE_SCRIPT_MODE_FILE)
   separate_arguments(HEADERS)
   foreach(header IN LISTS HEADERS)
@@ -25,14 +46,14 @@ if(CMAKE_SCRIPT_MODE_FILE)
            "#include \"tapegrad/\\1/" text "${text}")
     string(REPLACE "\\;" ";" text "${text}")
     tapegrad_staged_path(${header} staged)
-    set(staged ${DESTINATION}/${staged})
-    set(old "")
-    if(EXISTS ${staged})
-      file(READ ${staged} old)
-    endif()
-    if(NOT "${old}" STREQUAL "${text}")
-      file(WRITE ${staged} "${text}")
-    endif()
+    tapegrad_write_staged(${DESTINATION}/${staged} "${text}")
+  endforeach()
+  foreach(former IN LISTS TAPEGRAD_FORMER_HEADERS)
+    set(text "// Former path of the headers below.\n#pragma once\n\n")
+    foreach(header IN LISTS ${former})
+      string(APPEND text "#include \"tapegrad/${header}\"\n")
+    endforeach()
+    tapegrad_write_staged(${DESTINATION}/tapegrad/${former} "${text}")
   endforeach()
   return()
 endif()
@@ -53,10 +74,12 @@ function(tapegrad_stage_headers)
     endif()
     list(APPEND staged ${TAPEGRAD_STAGED_INCLUDE}/${path})
   endforeach()
+  list(TRANSFORM TAPEGRAD_FORMER_HEADERS PREPEND ${TAPEGRAD_STAGED_INCLUDE}/tapegrad/
+       OUTPUT_VARIABLE former)
   # The headers are byproducts, so that files that include them are recompiled in the same run.
   add_custom_command(
     OUTPUT ${stamp}
-    BYPRODUCTS ${staged}
+    BYPRODUCTS ${staged} ${former}
     COMMAND ${CMAKE_COMMAND} "-DSOURCE=${PROJECT_SOURCE_DIR}"
             "-DDESTINATION=${TAPEGRAD_STAGED_INCLUDE}" "-DHEADERS=${headers}"
             -P ${TAPEGRAD_STAGE_SCRIPT}

@@ -5,7 +5,6 @@
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
-#include "ops/arrange.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -16,6 +15,7 @@
 #include "ops/internal/extent.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
+#include "ops/reshape.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
 

@@ -258,7 +258,9 @@ const Catalog& catalog() {
     catalog_scan(rows);
     catalog_scatter(rows);
     catalog_subscript(rows);
-    catalog_arrange(rows);
+    catalog_reshape(rows);
+    catalog_join(rows);
+    catalog_replace(rows);
     catalog_reduce(rows);
     catalog_softmax(rows);
     catalog_matmul(rows);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/internal/step_constant.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -10,7 +11,9 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
+#include "ops/rearrange.h"
 #include "ops/reduce.h"
+#include "ops/scatter.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -139,6 +142,37 @@ Variable trace(const Variable& x, Where where) {
   return sum(diagonal(x, 0, 0, 1, where), where);
 }
 
+static Variable full_matrix(std::string_view op, int64_t rows, int64_t columns) {
+  if (rows < 0 || columns < 0)
+    fail<ArgumentError>(op, ": a matrix of ", rows, " x ", columns, " elements");
+  return ones({rows, columns}, {.dtype = u8, .device = cpu});
+}
+
+/// Returns the places of the nonzero elements of make(), a matrix on the CPU, as columns.
+template <typename Make>
+static Variable places_of(const Make& make) {
+  return Variable(detail::step_constant(
+      [&] { return transpose(nonzero(make()), 0, 1).contiguous().to(default_device()).value(); }));
+}
+
+Variable tril_indices(int64_t rows, int64_t columns, int64_t offset) {
+  return places_of([&] { return tril(full_matrix("tril_indices", rows, columns), offset); });
+}
+
+Variable triu_indices(int64_t rows, int64_t columns, int64_t offset) {
+  return places_of([&] { return triu(full_matrix("triu_indices", rows, columns), offset); });
+}
+
+Variable vander(const Variable& x, std::optional<int64_t> n, bool increasing, Where where) {
+  const CallLine line(where);
+  if (x.rank() == 0) fail<ShapeError>("vander: vectors [..., n] wanted, not a number");
+  const int64_t count = n.value_or(x.size(-1));
+  if (count < 0) fail<ArgumentError>("vander: a negative number of columns: ", count);
+  Variable exponents = arange(count, {.device = x.device()});
+  if (!increasing) exponents = flip(exponents, 0);
+  return pow(unsqueeze(x, -1), exponents.to(x.dtype()));
+}
+
 void catalog_diagonal(Catalog& catalog) {
   using A = const Arguments&;
   catalog.add("tril(input, diagonal: int = 0)", "x[i, j] where j - i <= diagonal, else 0",
@@ -156,6 +190,18 @@ void catalog_diagonal(Catalog& catalog) {
   catalog.add("diag(input, diagonal: int = 0)", "the diagonal of a matrix, or a matrix of it",
               [](A a) { return diag(a[0], a.integer("diagonal")); });
   catalog.add("trace(input)", "the sum of x[i, i]", [](A a) { return trace(a[0]); });
+  catalog.add(
+      "tril_indices(row: int, col: int, offset: int = 0)", "the places of the lower triangle",
+      [](A a) { return tril_indices(a.integer("row"), a.integer("col"), a.integer("offset")); },
+      {.max_order = 0});
+  catalog.add(
+      "triu_indices(row: int, col: int, offset: int = 0)", "the places of the upper triangle",
+      [](A a) { return triu_indices(a.integer("row"), a.integer("col"), a.integer("offset")); },
+      {.max_order = 0});
+  catalog.add("vander(x, N: int = none, increasing: bool = false)", "powers as columns", [](A a) {
+    return vander(a[0], a.has("N") ? std::optional(a.integer("N")) : std::nullopt,
+                  a.flag("increasing"));
+  });
 }
 
 Variable diagonal(const Variable& x, DiagonalOptions options, Where where) {

@@ -1,6 +1,9 @@
-// Diagonals and triangles of matrices. Diagonal k > 0 is k columns to the right of the main
-// diagonal; k < 0 is -k rows below the main diagonal. A diagonal outside the matrix is empty.
+// Diagonals and triangles of matrices, and Vandermonde matrices. Diagonal k > 0 is k columns to the
+// right of the main diagonal; k < 0 is -k rows below the main diagonal. A diagonal outside the
+// matrix is empty.
 #pragma once
+
+#include <optional>
 
 #include "core/tape/variable.h"
 
@@ -31,5 +34,14 @@ Variable diag_embed(const Variable& x, int64_t offset = 0, int dim1 = -2, int di
 Variable diag(const Variable& x, int64_t diagonal = 0, Where where = Where::current());
 /// Returns the sum of the main diagonal of a matrix.
 Variable trace(const Variable& x, Where where = Where::current());
+
+/// Returns the row and column numbers of the lower or upper triangle of a matrix: int64 [2, n].
+Variable tril_indices(int64_t rows, int64_t columns, int64_t offset = 0);
+Variable triu_indices(int64_t rows, int64_t columns, int64_t offset = 0);
+
+/// Returns powers x^(n - 1), ..., x, 1 of vectors [..., size] as columns [..., size, n]; in
+/// ascending order if `increasing`. n is the size of the vectors by default.
+Variable vander(const Variable& x, std::optional<int64_t> n = {}, bool increasing = false,
+                Where where = Where::current());
 
 }  // namespace tapegrad

@@ -9,7 +9,6 @@
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
 #include "ops/arithmetic.h"
-#include "ops/arrange.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -17,6 +16,7 @@
 #include "ops/internal/extent.h"
 #include "ops/internal/shared_choice.h"
 #include "ops/internal/value_checks.h"
+#include "ops/reshape.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 

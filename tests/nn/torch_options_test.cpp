@@ -14,13 +14,13 @@
 #include "nn/sequential.h"
 #include "nn/summary.h"
 #include "ops/aliases.h"
-#include "ops/arrange_composed.h"
 #include "ops/binary.h"
 #include "ops/compare.h"
 #include "ops/create.h"
 #include "ops/linear.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/reshape.h"
 #include "ops/view.h"
 
 namespace tapegrad {

@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "ops/arithmetic.h"
-#include "ops/arrange.h"
 #include "ops/create.h"
+#include "ops/diagonal.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/scatter.h"

@@ -1,5 +1,6 @@
 #include "core/tensor.h"
 
+#include <tapegrad/ops/noise.h>  // a former path (cmake/StageHeaders.cmake)
 #include <tapegrad/tapegrad.h>
 
 static_assert(TAPEGRAD_VERSION >= 100 && TAPEGRAD_VERSION_MAJOR == 0);
