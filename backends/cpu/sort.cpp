@@ -37,6 +37,7 @@ auto key_of(T element) {
 
 /// A 32-bit key and an index in one number.
 struct Narrow {
+  using Key = uint32_t;
   static constexpr int kKeyBytes = 4;
   uint64_t both;
   Narrow() = default;
@@ -47,6 +48,7 @@ struct Narrow {
   bool operator<(const Narrow& other) const { return both < other.both; }
 };
 struct Wide {
+  using Key = uint64_t;
   static constexpr int kKeyBytes = 8;
   uint64_t key;
   int64_t at;
@@ -87,35 +89,82 @@ void sort_items(Item* items, int64_t n, Item* spare) {
 /// The part of a sorted row that is wanted.
 struct Part {
   int64_t first, count;
-  bool descending;
 };
 
-constexpr int64_t kKeys = 64;  // keys that are computed together
+constexpr int64_t kKeys = 64;           // keys that are visited together
+constexpr int64_t kLoaded = 8 * kKeys;  // keys that are computed together
 
-/// Calls visit(keys, start, size) for blocks of up to kKeys keys, whose bits are reversed by
-/// `flip`.
-template <typename T, typename Key, typename Visit>
-void for_each_keys(const T* x, int64_t n, Key flip, const Visit& visit) {
-  Key keys[kKeys];
-  for (int64_t start = 0; start < n; start += kKeys) {
-    const int64_t size = std::min(kKeys, n - start);
-    for (int64_t i = 0; i < size; ++i) keys[i] = Key(key_of(x[start + i]) ^ flip);
-    visit(keys, start, size);
+/// How keys are computed from elements of any type, so that the algorithms below are compiled per
+/// key, not per type. The bits of keys are reversed if `descending`: smaller keys are wanted first.
+template <typename Key>
+struct Keys {
+  const void* elements;
+  bool descending;
+  /// Computes the keys of `size` elements from `start` on.
+  void (*load)(const Keys& self, int64_t start, int64_t size, Key* keys);
+  /// Returns the start, at or after `start`, of the next kKeys elements of which one has a key
+  /// below the limit, and their keys; the start of the last, fewer, elements before n if there are
+  /// none.
+  int64_t (*next_below)(const Keys& self, int64_t start, int64_t n, Key limit, Key* keys);
+
+  template <typename T>
+  static Keys of(const Tensor& x, bool descending) {
+    return {x.data<T>(), descending,
+            [](const Keys& self, int64_t start, int64_t size, Key* keys) {
+              for (int64_t i = 0; i < size; ++i) keys[i] = self.key<T>(start + i);
+            },
+            [](const Keys& self, int64_t start, int64_t n, Key limit, Key* keys) {
+              for (; start + kKeys <= n; start += kKeys) {
+                int below = 0;
+                for (int64_t i = 0; i < kKeys; ++i) below |= self.key<T>(start + i) < limit;
+                if (below == 0) continue;
+                for (int64_t i = 0; i < kKeys; ++i) keys[i] = self.key<T>(start + i);
+                return start;
+              }
+              return start;
+            }};
   }
-}
+
+ private:
+  template <typename T>
+  [[gnu::always_inline]] Key key(int64_t i) const {
+    using Own = decltype(key_of(T()));
+    return Own(key_of(static_cast<const T*>(elements)[i]) ^ (descending ? ~Own(0) : Own(0)));
+  }
+};
+
+/// The elements [start, start + n), and their keys if these have been computed.
+template <typename Key>
+struct Row {
+  const Keys<Key>& keys;
+  int64_t start, n;
+  const Key* ready;
+
+  /// Calls visit(keys, first, size) for blocks of up to kKeys keys.
+  template <typename Visit>
+  void for_each_keys(const Visit& visit) const {
+    alignas(64) Key buffer[kLoaded];
+    for (int64_t first = 0; first < n; first += kLoaded) {
+      const int64_t loaded = std::min(kLoaded, n - first);
+      if (ready == nullptr) keys.load(keys, start + first, loaded, buffer);
+      const Key* const from = ready == nullptr ? buffer : ready + first;
+      for (int64_t i = 0; i < loaded; i += kKeys)
+        visit(from + i, first + i, std::min(kKeys, loaded - i));
+    }
+  }
+};
 
 /// Collects the items of a row whose keys begin as those of the wanted part do. Returns their
 /// number, and subtracts the number of smaller items from part.first.
-template <int kBits, typename Item, typename T>
-int64_t collect(const T* x, int64_t n, Part& part, Item* items) {
-  using Key = decltype(key_of(T()));
+template <int kBits, typename Item>
+int64_t collect(const Row<typename Item::Key>& row, Part& part, Item* items) {
+  using Key = typename Item::Key;
   constexpr int kShift = int(sizeof(Key)) * 8 - kBits;
-  const Key flip = part.descending ? ~Key(0) : Key(0);
   // Neighbours that begin alike are counted in different tables, so that a count need not wait for
   // the one before.
   constexpr int kTables = kBits <= 10 ? 4 : 2;
   std::array<std::array<uint32_t, size_t(1) << kBits>, kTables> counts{};
-  for_each_keys(x, n, flip, [&](const Key* keys, int64_t, int64_t size) {
+  row.for_each_keys([&](const Key* keys, int64_t, int64_t size) {
     for (int64_t i = 0; i < size; ++i) ++counts[size_t(i % kTables)][size_t(keys[i] >> kShift)];
   });
   for (int table = 1; table < kTables; ++table)
@@ -127,7 +176,7 @@ int64_t collect(const T* x, int64_t n, Part& part, Item* items) {
   while (reached < part.first + part.count) reached += of[size_t(++high)];
   const Key least = Key(low), range = Key(high - low);
   Item* to = items;
-  for_each_keys(x, n, flip, [&](const Key* keys, int64_t start, int64_t size) {
+  row.for_each_keys([&](const Key* keys, int64_t start, int64_t size) {
     const auto is_wanted = [&](Key key) { return Key((key >> kShift) - least) <= range; };
     int some = 0;
     for (int64_t i = 0; i < size; ++i) some |= is_wanted(keys[i]);
@@ -141,20 +190,22 @@ int64_t collect(const T* x, int64_t n, Part& part, Item* items) {
 
 /// Writes the first `count` items of the sorted row, count <= kFewToHold, in their order. Holds the
 /// least items so far, and skips blocks without a smaller one.
-template <typename Item, typename T>
-void hold_least(const T* x, int64_t n, int64_t count, bool descending, Item* items) {
-  using Key = decltype(key_of(T()));
+template <typename Item>
+void hold_least(const Row<typename Item::Key>& row, int64_t count, Item* items) {
+  using Key = typename Item::Key;
   constexpr int64_t kMost = 2 * kFewToHold + 16;
-  const Key flip = descending ? ~Key(0) : Key(0);
   const int64_t most = 2 * count + 16;
   Item held[kMost];
   int64_t number = 0;
   Key limit = 0;
   bool limited = false;
-  for_each_keys(x, n, flip, [&](const Key* keys, int64_t start, int64_t size) {
-    int below = 0;
-    for (int64_t i = 0; i < size; ++i) below |= keys[i] < limit;
-    if (limited && below == 0) return;
+  for (int64_t start = 0; start < row.n; start += kKeys) {
+    Key keys[kKeys];
+    if (limited)
+      start = row.keys.next_below(row.keys, row.start + start, row.start + row.n, limit, keys) -
+              row.start;
+    const int64_t size = std::min(kKeys, row.n - start);
+    if (!limited || size < kKeys) row.keys.load(row.keys, row.start + start, size, keys);
     for (int64_t i = 0; i < size; ++i) {
       // Of equal keys the earlier element, which is held already, comes first.
       if (limited && keys[i] >= limit) continue;
@@ -163,27 +214,29 @@ void hold_least(const T* x, int64_t n, int64_t count, bool descending, Item* ite
       std::nth_element(held, held + count - 1, held + number);
       number = count, limit = held[count - 1].first_key(), limited = true;
     }
-  });
+  }
   std::partial_sort(held, held + count, held + number);
   std::copy_n(held, count, items);
 }
 
 /// `items` has room for 2 n items.
-template <typename Item, typename T>
-void order_row(const T* x, int64_t n, Part part, Item* items, int64_t* indices) {
-  using Key = decltype(key_of(T()));
-  const Key flip = part.descending ? ~Key(0) : Key(0);
+template <typename Item>
+void order_row(const Row<typename Item::Key>& row, Part part, Item* items, int64_t* indices) {
+  using Key = typename Item::Key;
+  int64_t n = row.n;
   Item* const spare = items + n;
   const int64_t least = part.first + part.count;
   if (part.count > 0 && least <= kFewToHold && 4 * least <= n) {
-    hold_least(x, n, least, part.descending, items);
+    hold_least(row, least, items);
     for (int64_t i = 0; i < part.count; ++i) indices[i] = items[part.first + i].index();
     return;
   }
   if (part.count <= n / 4 && n > kFewToSelect && n <= int64_t(UINT32_MAX)) {
-    n = n < 1 << 14 ? collect<10>(x, n, part, items) : collect<12>(x, n, part, items);
+    n = n < 1 << 14 ? collect<10>(row, part, items) : collect<12>(row, part, items);
   } else {
-    for (int64_t i = 0; i < n; ++i) items[i] = Item(Key(key_of(x[i]) ^ flip), i);
+    row.for_each_keys([&](const Key* keys, int64_t start, int64_t size) {
+      for (int64_t i = 0; i < size; ++i) items[start + i] = Item(keys[i], start + i);
+    });
   }
   if (part.count > n / 4) {
     sort_items(items, n, spare);
@@ -197,17 +250,32 @@ void order_row(const T* x, int64_t n, Part part, Item* items, int64_t* indices) 
   for (int64_t i = 0; i < part.count; ++i) indices[i] = items[part.first + i].index();
 }
 
-template <typename Item, typename T>
-void order_rows(const Tensor& x, Part part, Tensor& indices) {
+/// Orders rows [first, last). Computes the keys of several short rows together.
+template <typename Item>
+void order_some_rows(const Keys<typename Item::Key>& keys, int64_t first, int64_t last, int64_t n,
+                     Part part, Item* items, int64_t* indices) {
+  alignas(64) typename Item::Key ready[kLoaded];
+  const bool are_short = n <= kKeys;
+  const int64_t together = are_short ? kLoaded / std::max<int64_t>(n, 1) : 1;
+  for (; first < last; first += together) {
+    const int64_t end = std::min(first + together, last);
+    if (are_short) keys.load(keys, first * n, (end - first) * n, ready);
+    for (int64_t row = first; row < end; ++row)
+      order_row({keys, row * n, n, are_short ? ready + (row - first) * n : nullptr}, part, items,
+                indices + row * part.count);
+  }
+}
+
+template <typename Item>
+void order_rows(const Tensor& x, const Keys<typename Item::Key>& keys, Part part, Tensor& indices) {
   const int64_t rows = x.shape()[0], n = x.shape()[1];
   const int64_t workers =
       std::clamp<int64_t>(x.numel() / kWorth, 1, std::min<int64_t>(rows, omp_get_max_threads()));
   const std::unique_ptr<Item[]> items(new Item[size_t(2 * workers * n)]);
 #pragma omp parallel for num_threads(int(workers)) if (workers > 1)
   for (int64_t worker = 0; worker < workers; ++worker)
-    for (int64_t row = worker; row < rows; row += workers)
-      order_row(x.data<T>() + row * n, n, part, items.get() + 2 * worker * n,
-                indices.data<int64_t>() + row * part.count);
+    order_some_rows(keys, rows * worker / workers, rows * (worker + 1) / workers, n, part,
+                    items.get() + 2 * worker * n, indices.data<int64_t>());
 }
 
 constexpr int64_t kSearches = 16;  // searches that take their steps together
@@ -258,10 +326,11 @@ void search(const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {
 
 template <typename T>
 void order(const Tensor& x, int64_t first, bool descending, Tensor& y) {
-  const Part part{first, y.shape()[1], descending};
+  const Part part{first, y.shape()[1]};
   if constexpr (sizeof(key_of(T())) == 4)
-    if (x.shape()[1] <= int64_t(0xffffffff)) return order_rows<Narrow, T>(x, part, y);
-  order_rows<Wide, T>(x, part, y);
+    if (x.shape()[1] <= int64_t(0xffffffff))
+      return order_rows<Narrow>(x, Keys<uint32_t>::of<T>(x, descending), part, y);
+  order_rows<Wide>(x, Keys<uint64_t>::of<T>(x, descending), part, y);
 }
 
 }  // namespace
