@@ -17,20 +17,21 @@ constexpr int64_t kParallel = 32768;  // elements that justify a second thread
 /// Positions of a block. The corners of all positions stay in the first-level cache.
 template <int kCorners>
 constexpr int64_t kBlock = std::min(256, 1024 / kCorners);
+constexpr int64_t kLargestBlock = 256;
 
 /// Coordinates in pixels of a block of positions along one axis.
-template <typename V, int64_t kSize>
+template <typename V>
 struct Places {
   int64_t count, size;  // size: pixels of the axis
   const GridSampleOptions& options;
-  alignas(64) V at[kSize];
-  V slope[kSize];  // derivatives with respect to the coordinates of the grid
+  alignas(64) V at[kLargestBlock];
+  V slope[kLargestBlock];  // derivatives with respect to the coordinates of the grid
 
   Places(int64_t count, int64_t size, const GridSampleOptions& options)
       : count(count), size(size), options(options) {}
 
   /// Reads the coordinates g[0], g[step], ...
-  void read(const V* g, int64_t step) {
+  [[gnu::noinline]] void read(const V* g, int64_t step) {
     const V pixels = V(size), last = V(size - 1);
     if (options.align_corners)
       for (int64_t i = 0; i < count; ++i) at[i] = (g[step * i] + V(1)) * (last / V(2));
@@ -39,7 +40,7 @@ struct Places {
     std::fill_n(slope, count, options.align_corners ? last / V(2) : pixels * V(0.5));
   }
   /// Moves coordinates outside of the axis into it, as the padding mode requires.
-  void pad() {
+  [[gnu::noinline]] void pad() {
     if (options.padding_mode == GridPadding::kZeros) return;
     if (options.padding_mode == GridPadding::kReflection)
       for (int64_t i = 0; i < count; ++i) reflect(i);
@@ -78,18 +79,19 @@ struct Cubic {
 
 /// The pixels along one axis from which a block of positions is interpolated: 1 (nearest), 2
 /// (linear) or 4 (cubic), with their weights, which are 0 outside the image.
-template <typename V, int kTaps, int64_t kSize>
+template <typename V, int kTaps>
 struct Taps {
-  int32_t pixel[kTaps][kSize];
-  V weight[kTaps][kSize];
-  V slope[kTaps][kSize];  // derivatives of weights with respect to the coordinates of the grid
+  int32_t pixel[kTaps][kLargestBlock];
+  V weight[kTaps][kLargestBlock];
+  // Derivatives of the weights with respect to the coordinates of the grid.
+  V slope[kTaps][kLargestBlock];
 
-  void find(const V* grid, int64_t step, int64_t count, int64_t size,
-            const GridSampleOptions& options) {
-    Places<V, kSize> places(count, size, options);
+  [[gnu::noinline]] void find(const V* grid, int64_t step, int64_t count, int64_t size,
+                              const GridSampleOptions& options) {
+    Places<V> places(count, size, options);
     places.read(grid, step);
     if constexpr (kTaps == 4) {
-      Places<V, kSize> pixels(count, size, options);
+      Places<V> pixels(count, size, options);
       for (int k = 0; k < kTaps; ++k) {
         for (int64_t i = 0; i < count; ++i) pixels.at[i] = std::floor(places.at[i]) + V(k - 1);
         std::fill_n(pixels.slope, count, V(0));
@@ -159,9 +161,10 @@ struct Corners {
   V along[kSlopes ? kDims : 1][kSlopes ? kCount : 1][kSize];
 
   /// `number` positions of one image; grid has kDims coordinates for each.
-  void find(const V* grid, int64_t number, const Sampling<kDims>& s, const GridSampleOptions& o) {
+  [[gnu::noinline]] void find(const V* grid, int64_t number, const Sampling<kDims>& s,
+                              const GridSampleOptions& o) {
     count = number;
-    Taps<V, kTaps, kSize> axes[kDims];
+    Taps<V, kTaps> axes[kDims];
     for (int axis = 0; axis < kDims; ++axis)
       axes[axis].find(grid + axis, kDims, count, s.size[axis], o);
     for (int k = 0; k < kCount; ++k) {
