@@ -271,9 +271,8 @@ struct Fill {
   }
 };
 
-template <typename T>
+template <typename W>
 void gather(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
-  using W = Word<sizeof(T)>;
   const W* from = x.data<W>();
   W* to = y.data<W>();
   if (dim < x.rank() - 1 || x.strides()[dim] != 1)
@@ -321,7 +320,8 @@ void register_index() {
                                 Tensor& y) { index_select<Word<sizeof(T)>>(x, index, dim, y); });
   set<kernels::index_add>(kNumberTypes,
                           []<typename T>(TypeTag<T>, auto&... a) { index_add<T>(a...); });
-  set<kernels::gather>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { gather<T>(a...); });
+  set<kernels::gather>(kAllTypes,
+                       []<typename T>(TypeTag<T>, auto&... a) { gather<Word<sizeof(T)>>(a...); });
   set<kernels::scatter_add>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
                             []<typename T>(TypeTag<T>, auto&... a) { scatter_add<T>(a...); });
   set<kernels::masked_fill>(kAllTypes,

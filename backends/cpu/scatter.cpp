@@ -18,9 +18,8 @@ namespace {
 #pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
 #endif
 
-template <typename T>
+template <typename W>
 void scatter(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
-  using W = Word<sizeof(T)>;
   const W* from = source.data<W>();
   W* to = y.data<W>();
   for_each_meant(y, index, dim, [=](int64_t p, int64_t q) { to[q] = from[p]; });
@@ -169,7 +168,8 @@ void places_of(const Tensor& positions, const Shape& shape, Tensor& places) {
 }  // namespace
 
 void register_scatter() {
-  set<kernels::scatter>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { scatter<T>(a...); });
+  set<kernels::scatter>(kAllTypes,
+                        []<typename T>(TypeTag<T>, auto&... a) { scatter<Word<sizeof(T)>>(a...); });
   set<kernels::index_copy>(
       kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { index_copy<Word<sizeof(T)>>(a...); });
   // The ops convert sixteen-bit floats to float32.
