@@ -1,9 +1,13 @@
 #include "ops/reduce.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "backends/cpu/fast/norm_packed.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/functions_power.h"
 #include "backends/cpu/tools/independent_rows.h"
+#include "backends/cpu/tools/index_loops.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
 #include "backends/cpu/tools/short_rows.h"
@@ -96,6 +100,10 @@ void reduce_any(const R& r, const Tensor& x, const Tensor& y,
   reduce<T>(r, x, y, write);
 }
 
+/// The type as which integers of type T are summed.
+template <typename T>
+using Plain = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+
 template <typename T>
 void sum(const Tensor& x, double divisor, Tensor& y) {
   if constexpr (kIsFloat<T>)
@@ -103,9 +111,10 @@ void sum(const Tensor& x, double divisor, Tensor& y) {
                   [divisor, out = y.data<T>()](int64_t i, double total) {
                     out[i] = convert<T>(divisor == 1 ? total : total / divisor);
                   });
-  else
-    reduce<T>(SumOf<T>{}, x, y,
-              [out = y.data<int64_t>()](int64_t i, uint64_t total) { out[i] = int64_t(total); });
+  else  // a sum of bools is one of bytes
+    reduce<Plain<T>>(SumOf<Plain<T>>{}, x, y, [out = y.data<int64_t>()](int64_t i, uint64_t total) {
+      out[i] = int64_t(total);
+    });
 }
 
 /// Sums over positions of images in a packed layout, or over images and positions.
@@ -197,14 +206,16 @@ void nansum(const Tensor& x, Tensor& y) {
             [out = y.data<T>()](int64_t i, double total) { out[i] = convert<T>(total); });
 }
 
-template <typename T>
+/// Counts the elements that have a bit in common with the mask. Compiled per element size.
+template <typename W>
 struct CountOf {
-  using Value = T;
+  using Value = W;
   using Part = int32_t;
   using Total = int64_t;
   static constexpr Part kFirst = 0;
+  W mask;  // all bits, but not the sign of a float: -0 is not counted
 
-  Part add(Part part, Value value) const { return part + Part(value != Value(0)); }
+  Part add(Part part, Value value) const { return part + Part((value & mask) != 0); }
   Part merge(Part a, Part b) const { return a + b; }
   Total join(Total a, Total b) const { return a + b; }
   Total repeat(Total total, int64_t n) const { return total * n; }
@@ -212,8 +223,9 @@ struct CountOf {
 
 template <typename T>
 void count_nonzero(const Tensor& x, Tensor& y) {
-  using Value = std::conditional_t<std::is_same_v<T, bool>, uint8_t, Compute<T>>;  // vectorises
-  reduce<T>(CountOf<Value>{}, x, y,
+  using W = Word<sizeof(T)>;
+  const W all = W(~W(0));
+  reduce<W>(CountOf<W>{kIsFloat<T> ? W(all >> 1) : all}, x, y,
             [out = y.data<int64_t>()](int64_t i, int64_t total) { out[i] = total; });
 }
 
@@ -228,10 +240,37 @@ void prod(const Tensor& x, Tensor& y) {
   });
 }
 
+/// The largest of integers whose bits are reversed by `flip`, which also reverses their order.
+template <typename T>
+struct ExtremeOfIntegers {
+  using Value = T;
+  using Part = T;
+  using Total = T;
+  static constexpr Part kFirst = std::numeric_limits<T>::lowest();
+  T flip;  // 0 for the largest integer, ~0 for the smallest
+
+  Part add(Part part, Value value) const { return merge(part, Value(value ^ flip)); }
+  [[gnu::noinline]] Total block(const Value* values, int64_t n) const {  // else not vectorised
+    Total most = kFirst;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; ++i) most = std::max(most, Value(values[i] ^ flip));
+    return most;
+  }
+  Part merge(Part a, Part b) const { return std::max(a, b); }
+  Total join(Total a, Total b) const { return std::max(a, b); }
+  Total repeat(Total total, int64_t) const { return total; }
+};
+
 template <bool kLargest, typename T>
 void extreme(const Tensor& x, Tensor& y) {
-  reduce_any<T>(ExtremeOf<Compute<T>, kLargest>{}, x, y,
-                [out = y.data<T>()](int64_t i, auto total) { out[i] = T(total); });
+  if constexpr (kIsFloat<T>) {
+    reduce_any<T>(ExtremeOf<Compute<T>, kLargest>{}, x, y,
+                  [out = y.data<T>()](int64_t i, auto total) { out[i] = T(total); });
+  } else {
+    constexpr T kFlip = kLargest ? T(0) : T(~T(0));
+    reduce<T>(ExtremeOfIntegers<T>{kFlip}, x, y,
+              [out = y.data<T>()](int64_t i, T total) { out[i] = T(total ^ kFlip); });
+  }
 }
 
 template <typename T>

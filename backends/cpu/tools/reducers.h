@@ -19,15 +19,11 @@ namespace tapegrad::backends::cpu {
 /// Not inlined, because g++ 12 does not vectorise the loop inside of larger ones.
 template <typename Value>
 [[gnu::noinline]] uint64_t sum_of_integers(const Value* values, int64_t n) {
-  if constexpr (std::is_same_v<Value, bool>) {
-    return sum_of_integers(reinterpret_cast<const uint8_t*>(values), n);
-  } else {
-    using Sum = std::conditional_t<(sizeof(Value) > 2), int64_t, int32_t>;
-    std::make_unsigned_t<Sum> sum = 0;
+  using Sum = std::conditional_t<(sizeof(Value) > 2), int64_t, int32_t>;
+  std::make_unsigned_t<Sum> sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; ++i) sum += std::make_unsigned_t<Sum>(Sum(values[i]));
-    return uint64_t(int64_t(Sum(sum)));
-  }
+  for (int64_t i = 0; i < n; ++i) sum += std::make_unsigned_t<Sum>(Sum(values[i]));
+  return uint64_t(int64_t(Sum(sum)));
 }
 /// The largest or smallest of n integers, or `first` if none is more extreme.
 template <bool kLargest, typename Value>
