@@ -15,7 +15,7 @@
 #include "ops/create.h"
 #include "ops/internal/embedding_rows.h"
 #include "ops/internal/index_checks.h"
-#include "ops/internal/kernels/index_copy.h"
+#include "ops/internal/kernels/scatter.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/scatter.h"

@@ -7,9 +7,7 @@
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/index_loops.h"
 #include "backends/formulas.h"
-#include "ops/internal/kernels/extremes_at.h"
-#include "ops/internal/kernels/index_copy.h"
-#include "ops/internal/kernels/places.h"
+#include "ops/internal/kernels/scatter.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

@@ -7,7 +7,7 @@
 #include "backends/cuda/device/thrust.cuh"
 #include "backends/cuda/register.h"
 #include "backends/elementwise/binary.h"
-#include "ops/internal/kernels/extremes_at.h"
+#include "ops/internal/kernels/scatter.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
