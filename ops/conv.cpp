@@ -9,6 +9,7 @@
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/internal/conv_gradients.h"
 #include "ops/internal/limits.h"
 #include "ops/internal/unbatched.h"
 #include "ops/internal/window.h"
@@ -48,14 +49,21 @@ namespace {
 constinit std::atomic<ConvAlgorithm> algorithm_now{ConvAlgorithm::kAuto};
 constinit std::atomic<ConvLayout> layout_now{ConvLayout::kBlocked};
 
-// A convolution is linear in x and in the weight. f(dy, x, w) = <dy, conv(x, w)> is linear in each
-// argument. The three ops below are the gradients of f with respect to dy, x and w, and the
-// gradients of each of them are the other two. Gradients of any order are therefore composed of
-// these ops.
-Variable backward_input(const Variable& dy, const Variable& weight, const Conv2dOptions& options,
-                        const Shape& x);
-Variable backward_weight(const Variable& dy, const Variable& x, const Conv2dOptions& options,
-                         const Shape& weight);
+/// conv2d, for ops/internal/conv_gradients.h.
+struct Images {
+  using Options = Conv2dOptions;
+  static constexpr std::string_view kInputName = "conv2d_backward_input";
+  static constexpr std::string_view kWeightName = "conv2d_backward_weight";
+
+  static Variable conv(const Variable& x, const Variable& weight, const Options& options) {
+    return conv2d(x, weight, {}, options);
+  }
+  static void gradients(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                        const Options& options, Tensor& dx, Tensor& dw) {
+    Tensor none;
+    kernels::conv2d_backward(dy, {}, x, weight, options, dx, dw, none);
+  }
+};
 
 struct Conv2d {
   static constexpr std::string_view kName = "conv2d";
@@ -86,8 +94,8 @@ struct Conv2d {
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
     const Variable dz = y ? relu_gradient(dy, y()) : dy;
     std::array<Variable, 3> dx;
-    if (needs[0]) dx[0] = backward_input(dz, weight(), options, x_shape);
-    if (needs[1]) dx[1] = backward_weight(dz, x(), options, weight_shape);
+    if (needs[0]) dx[0] = conv_backward_input<Images>(dz, weight(), options, x_shape);
+    if (needs[1]) dx[1] = conv_backward_weight<Images>(dz, x(), options, weight_shape);
     if (needs[2]) dx[2] = sum(dz, {0, 2, 3});
     return dx;
   }
@@ -122,64 +130,6 @@ struct Conv2d {
                          {Size2d(w[2], w[3]), options.stride, options.padding, options.dilation});
   }
 };
-
-/// The gradient with respect to x: a transposed convolution of dy.
-struct Conv2dBackwardInput {
-  static constexpr std::string_view kName = "conv2d_backward_input";
-  Conv2dOptions options;
-  Shape x_shape;
-  SavedInput<0, /*for*/ 1> dy{};
-  SavedInput<1, /*for*/ 0> weight{};
-  Shape weight_shape{};
-  auto saved() { return std::tie(dy, weight); }
-
-  Tensor forward(const Tensor& dy, const Tensor& weight) {
-    weight_shape = weight.shape();
-    Tensor dx = dy.empty_like(x_shape), none;
-    kernels::conv2d_backward(dy.contiguous(), {}, none, weight.contiguous(), options, dx, none,
-                             none);
-    return dx;
-  }
-  std::array<Variable, 2> backward(const Variable& ddx, Needs needs) const {
-    std::array<Variable, 2> dx;
-    if (needs[0]) dx[0] = conv2d(ddx, weight(), {}, options);
-    if (needs[1]) dx[1] = backward_weight(dy(), ddx, options, weight_shape);
-    return dx;
-  }
-};
-
-/// The gradient with respect to the weight: the correlation of dy with x.
-struct Conv2dBackwardWeight {
-  static constexpr std::string_view kName = "conv2d_backward_weight";
-  Conv2dOptions options;
-  Shape weight_shape;
-  SavedInput<0, /*for*/ 1> dy{};
-  SavedInput<1, /*for*/ 0> x{};
-  Shape x_shape{};
-  auto saved() { return std::tie(dy, x); }
-
-  Tensor forward(const Tensor& dy, const Tensor& x) {
-    x_shape = x.shape();
-    Tensor dw = dy.empty_like(weight_shape), none;
-    kernels::conv2d_backward(dy.contiguous(), {}, x.contiguous(), none, options, none, dw, none);
-    return dw;
-  }
-  std::array<Variable, 2> backward(const Variable& ddw, Needs needs) const {
-    std::array<Variable, 2> dx;
-    if (needs[0]) dx[0] = conv2d(x(), ddw, {}, options);
-    if (needs[1]) dx[1] = backward_input(dy(), ddw, options, x_shape);
-    return dx;
-  }
-};
-
-Variable backward_input(const Variable& dy, const Variable& weight, const Conv2dOptions& options,
-                        const Shape& x) {
-  return apply(Conv2dBackwardInput{options, x}, Where::current(), dy, weight);
-}
-Variable backward_weight(const Variable& dy, const Variable& x, const Conv2dOptions& options,
-                         const Shape& weight) {
-  return apply(Conv2dBackwardWeight{options, weight}, Where::current(), dy, x);
-}
 
 Size2d count_patches(std::string_view op, const Shape& image, const UnfoldOptions& o) {
   return count_windows(op, image, {o.kernel_size, o.stride, o.padding, o.dilation});
@@ -303,10 +253,10 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
   Variable y;
   if (const Shape to = shape(padding, extra);
       extra.height < stride.height && extra.width < stride.width) {
-    y = apply(Conv2dBackwardInput{forward, to}, where, x, weight);
+    y = conv_backward_input<Images>(x, weight, forward, to, where);
   } else {  // the convolution of y has more windows than x has pixels: crop y from the whole
     const Conv2dOptions whole{{}, stride, 0, dilation, groups};
-    y = pad(apply(Conv2dBackwardInput{whole, shape(0, 0)}, where, x, weight),
+    y = pad(conv_backward_input<Images>(x, weight, whole, shape(0, 0), where),
             {-padding.width, extra.width - padding.width, -padding.height,
              extra.height - padding.height});
   }

@@ -1,6 +1,7 @@
 #include "ops/internal/conv_volume.h"
 
 #include "core/tape/op.h"
+#include "ops/internal/conv_gradients.h"
 #include "ops/reduce.h"
 
 namespace tapegrad {
@@ -29,10 +30,21 @@ constinit decltype(conv3d_backward) conv3d_backward{
 namespace detail {
 namespace {
 
-// As in ops/conv.cpp, the gradients of each of the three ops are the other two.
+/// conv3d, for ops/internal/conv_gradients.h.
+struct Volumes {
+  using Options = Conv3dOptions;
+  static constexpr std::string_view kInputName = "conv3d_backward_input";
+  static constexpr std::string_view kWeightName = "conv3d_backward_weight";
 
-Variable backward_weight(const Variable& dy, const Variable& x, const Conv3dOptions& options,
-                         const Shape& weight);
+  static Variable conv(const Variable& x, const Variable& weight, const Options& options) {
+    return conv3d(x, weight, {}, options);
+  }
+  static void gradients(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                        const Options& options, Tensor& dx, Tensor& dw) {
+    Tensor none;
+    kernels::conv3d_backward(dy, x, weight, options, dx, dw, none);
+  }
+};
 
 struct ConvVolume {
   static constexpr std::string_view kName = "conv3d";
@@ -53,9 +65,8 @@ struct ConvVolume {
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 3> dx;
-    if (needs[0])
-      dx[0] = conv_volume_backward_input(dy, weight(), options, x_shape, Where::current());
-    if (needs[1]) dx[1] = backward_weight(dy, x(), options, weight_shape);
+    if (needs[0]) dx[0] = conv_backward_input<Volumes>(dy, weight(), options, x_shape);
+    if (needs[1]) dx[1] = conv_backward_weight<Volumes>(dy, x(), options, weight_shape);
     if (needs[2]) dx[2] = sum(dy, {0, 2, 3, 4});
     return dx;
   }
@@ -78,57 +89,6 @@ struct ConvVolume {
   }
 };
 
-struct ConvVolumeBackwardInput {
-  static constexpr std::string_view kName = "conv3d_backward_input";
-  Conv3dOptions options;
-  Shape x_shape;
-  SavedInput<0, /*for*/ 1> dy{};
-  SavedInput<1, /*for*/ 0> weight{};
-  Shape weight_shape{};
-  auto saved() { return std::tie(dy, weight); }
-
-  Tensor forward(const Tensor& dy, const Tensor& weight) {
-    weight_shape = weight.shape();
-    Tensor dx = dy.empty_like(x_shape), none;
-    kernels::conv3d_backward(dy.contiguous(), none, weight.contiguous(), options, dx, none, none);
-    return dx;
-  }
-  std::array<Variable, 2> backward(const Variable& ddx, Needs needs) const {
-    std::array<Variable, 2> dx;
-    if (needs[0]) dx[0] = conv3d(ddx, weight(), {}, options);
-    if (needs[1]) dx[1] = backward_weight(dy(), ddx, options, weight_shape);
-    return dx;
-  }
-};
-
-struct ConvVolumeBackwardWeight {
-  static constexpr std::string_view kName = "conv3d_backward_weight";
-  Conv3dOptions options;
-  Shape weight_shape;
-  SavedInput<0, /*for*/ 1> dy{};
-  SavedInput<1, /*for*/ 0> x{};
-  Shape x_shape{};
-  auto saved() { return std::tie(dy, x); }
-
-  Tensor forward(const Tensor& dy, const Tensor& x) {
-    x_shape = x.shape();
-    Tensor dw = dy.empty_like(weight_shape), none;
-    kernels::conv3d_backward(dy.contiguous(), x.contiguous(), none, options, none, dw, none);
-    return dw;
-  }
-  std::array<Variable, 2> backward(const Variable& ddw, Needs needs) const {
-    std::array<Variable, 2> dx;
-    if (needs[0]) dx[0] = conv3d(x(), ddw, {}, options);
-    if (needs[1]) dx[1] = conv_volume_backward_input(dy(), ddw, options, x_shape, Where::current());
-    return dx;
-  }
-};
-
-Variable backward_weight(const Variable& dy, const Variable& x, const Conv3dOptions& options,
-                         const Shape& weight) {
-  return apply(ConvVolumeBackwardWeight{options, weight}, Where::current(), dy, x);
-}
-
 }  // namespace
 
 Variable conv_volume(const Variable& x, const Variable& weight, const Variable& bias,
@@ -137,7 +97,7 @@ Variable conv_volume(const Variable& x, const Variable& weight, const Variable& 
 }
 Variable conv_volume_backward_input(const Variable& dy, const Variable& weight,
                                     const Conv3dOptions& options, const Shape& x, Where where) {
-  return apply(ConvVolumeBackwardInput{options, x}, where, dy, weight);
+  return conv_backward_input<Volumes>(dy, weight, options, x, where);
 }
 
 }  // namespace detail
