@@ -26,6 +26,34 @@ TransformerEncoderLayerOptions layer_options(const TransformerOptions& o) {
           .bias = o.bias};
 }
 
+MultiheadAttentionOptions attention_options(const TransformerEncoderLayerOptions& o) {
+  return {.by_name = o.by_name,
+          .embed_dim = o.d_model,
+          .num_heads = o.nhead,
+          .dropout = o.dropout,
+          .bias = o.bias,
+          .batch_first = o.batch_first};
+}
+
+/// Returns the residual plus linear2(activation(linear1(x))), with dropout after both parts.
+Variable add_fed_forward(const Variable& residual, const Variable& x, const Linear& linear1,
+                         const Linear& linear2, const TransformerEncoderLayerOptions& options,
+                         bool is_training) {
+  Variable active =
+      options.activation == FeedforwardActivation::kRelu ? relu(linear1(x)) : gelu(linear1(x));
+  Variable y = linear2(dropout(std::move(active), options.dropout, is_training));
+  return dropout_add(std::move(y), residual, options.dropout, is_training);
+}
+
+template <typename Layer>
+void add_clones(std::string_view kind, const Layer& layer, int64_t num_layers,
+                std::vector<Layer>& layers) {
+  require_option(kind, "num_layers", num_layers);
+  if (num_layers > 65536)
+    fail<ArgumentError>(kind, ": num_layers is ", num_layers, ", above 65536");
+  for (int64_t i = 0; i < num_layers; ++i) layers.push_back(layer.clone());
+}
+
 }  // namespace
 
 Variable causal_mask(int64_t length) {
@@ -49,12 +77,7 @@ LayerNormOptions detail::norm_of(const TransformerEncoderLayerOptions& options) 
 }
 
 TransformerEncoderLayer::TransformerEncoderLayer(TransformerEncoderLayerOptions options)
-    : self_attn({.by_name = options.by_name,
-                 .embed_dim = options.d_model,
-                 .num_heads = options.nhead,
-                 .dropout = options.dropout,
-                 .bias = options.bias,
-                 .batch_first = options.batch_first}),
+    : self_attn(attention_options(options)),
       linear1(options.d_model, options.dim_feedforward, options.bias, options.by_name.where),
       linear2(options.dim_feedforward, options.d_model, options.bias, options.by_name.where),
       norm1(detail::norm_of(options)),
@@ -66,32 +89,24 @@ Variable TransformerEncoderLayer::add_attended(const Variable& residual, const V
   return dropout_add(self_attn.forward(x, x, x, masks), residual, options_.dropout, is_training());
 }
 
-Variable TransformerEncoderLayer::add_fed_forward(const Variable& residual,
-                                                  const Variable& x) const {
-  Variable active =
-      options_.activation == FeedforwardActivation::kRelu ? relu(linear1(x)) : gelu(linear1(x));
-  Variable y = linear2(dropout(std::move(active), options_.dropout, is_training()));
-  return dropout_add(std::move(y), residual, options_.dropout, is_training());
-}
-
 Variable TransformerEncoderLayer::forward(const Variable& x, const AttentionMasks& masks) const {
   const CallLine line(ModuleCall::line());
+  const auto feed_forward = [&](const Variable& residual, const Variable& z) {
+    return add_fed_forward(residual, z, linear1, linear2, options_, is_training());
+  };
   if (options_.norm_first) {
     const Variable attended = add_attended(x, norm1(x), masks);
-    return add_fed_forward(attended, norm2(attended));
+    return feed_forward(attended, norm2(attended));
   }
   const Variable attended = norm1(add_attended(x, x, masks));
-  return norm2(add_fed_forward(attended, attended));
+  return norm2(feed_forward(attended, attended));
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
                                        std::optional<LayerNorm> last, Where where)
     : norm(std::move(last)) {
   const ErrorLine line(where);
-  require_option(kName, "num_layers", num_layers);
-  if (num_layers > 65536)
-    fail<ArgumentError>(kName, ": num_layers is ", num_layers, ", above 65536");
-  for (int64_t i = 0; i < num_layers; ++i) layers.push_back(layer.clone());
+  add_clones(kName, layer, num_layers, layers);
 }
 
 Variable TransformerEncoder::forward(const Variable& x, const AttentionMasks& masks) const {
@@ -197,18 +212,8 @@ TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
     : TransformerDecoderLayer(d_model, nhead, dim_feedforward,
                               (options.dropout = dropout, options)) {}
 TransformerDecoderLayer::TransformerDecoderLayer(TransformerDecoderLayerOptions options)
-    : self_attn({.by_name = options.by_name,
-                 .embed_dim = options.d_model,
-                 .num_heads = options.nhead,
-                 .dropout = options.dropout,
-                 .bias = options.bias,
-                 .batch_first = options.batch_first}),
-      multihead_attn({.by_name = options.by_name,
-                      .embed_dim = options.d_model,
-                      .num_heads = options.nhead,
-                      .dropout = options.dropout,
-                      .bias = options.bias,
-                      .batch_first = options.batch_first}),
+    : self_attn(attention_options(options)),
+      multihead_attn(attention_options(options)),
       linear1(options.d_model, options.dim_feedforward, options.bias, options.by_name.where),
       linear2(options.dim_feedforward, options.d_model, options.bias, options.by_name.where),
       norm1(detail::norm_of(options)),
@@ -229,10 +234,7 @@ Variable TransformerDecoderLayer::forward(const Variable& x, const Variable& mem
     return dropout_add(multihead_attn(q, memory, memory, of_memory), residual, p, is_training());
   };
   const auto feed_forward = [&](const Variable& residual, const Variable& q) {
-    const Variable wide = linear1(q);
-    const Variable active =
-        options_.activation == FeedforwardActivation::kRelu ? relu(wide) : gelu(wide);
-    return dropout_add(linear2(dropout(active, p, is_training())), residual, p, is_training());
+    return add_fed_forward(residual, q, linear1, linear2, options_, is_training());
   };
   if (options_.norm_first) {
     const Variable attended = attend_self(x, norm1(x));
@@ -248,10 +250,7 @@ TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer, int
                                        std::optional<LayerNorm> last, Where where)
     : norm(std::move(last)) {
   const ErrorLine line(where);
-  require_option(kName, "num_layers", num_layers);
-  if (num_layers > 65536)
-    fail<ArgumentError>(kName, ": num_layers is ", num_layers, ", above 65536");
-  for (int64_t i = 0; i < num_layers; ++i) layers.push_back(layer.clone());
+  add_clones(kName, layer, num_layers, layers);
 }
 
 Variable TransformerDecoder::forward(const Variable& x, const Variable& memory,

@@ -87,10 +87,9 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   LayerNorm norm1, norm2;
 
  private:
-  /// Return the residual plus the attention (or feed-forward) part of x, after dropout.
+  /// Returns the residual plus the attention part of x, after dropout.
   Variable add_attended(const Variable& residual, const Variable& x,
                         const AttentionMasks& masks) const;
-  Variable add_fed_forward(const Variable& residual, const Variable& x) const;
 
   TransformerEncoderLayerOptions options_;
 };
