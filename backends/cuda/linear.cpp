@@ -55,7 +55,7 @@ void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, const Epilog
   kernels::run_epilogue(epilogue, z, y);
 }
 
-/// Computes dx = dz weight, times the gradient of gelu at z. Returns false, with nothing done, if
+/// Computes dx = dz weight, times the gradient of gelu at z. Returns false, and changes nothing, if
 /// not supported.
 bool gradient_with_gelu(const Tensor& dz, const Tensor& weight, const Tensor& z, Tensor& dx) {
   const Tensor a = plain(dz), b = plain(weight), at = z.contiguous();

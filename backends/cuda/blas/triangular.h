@@ -6,8 +6,8 @@
 
 namespace tapegrad::backends::cuda {
 
-/// kernels::triangular_solve. Returns false, with nothing done, if a size exceeds cuBLAS's limit of
-/// 2^31. T is float or double.
+/// Computes kernels::triangular_solve. Returns false, and changes nothing, if a size exceeds
+/// cuBLAS's limit of 2^31. T is float or double.
 template <typename T>
 bool solve_triangle(const Tensor& a, kernels::Triangle triangle, Tensor& b);
 

@@ -6,7 +6,7 @@
 namespace tapegrad::backends::cuda {
 
 // Fast paths for the kernels of ops/internal/attention_blocks.h: sixteen-bit floats, at least
-// kFewestScores scores, no explicit mask, no dropout. Return false, with nothing done, if cuDNN is
+// kFewestScores scores, no explicit mask, no dropout. Return false, and change nothing, if cuDNN is
 // missing or turned off, or has no plan (graph.h).
 
 inline constexpr int64_t kFewestScores = int64_t{1} << 20;

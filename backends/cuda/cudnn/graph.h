@@ -91,7 +91,7 @@ struct GraphTarget {
 class GraphPlan {
  public:
   /// Runs the graph. `addresses` are those of its tensors and numbers, in the order of their
-  /// creation. Returns false, with nothing done, if there is no memory for the workspace or cuDNN
+  /// creation. Returns false, and changes nothing, if there is no memory for the workspace or cuDNN
   /// rejects the call.
   bool run(const CudnnUse& use, std::span<const void* const> addresses) const;
 

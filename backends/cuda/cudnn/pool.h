@@ -7,7 +7,7 @@
 namespace tapegrad::backends::cuda {
 
 // Images are contiguous in their layout, of float32 or sixteen-bit floats. The functions return
-// false, with nothing done, if cuDNN is missing or turned off, or has no plan (graph.h), and for
+// false, and change nothing, if cuDNN is missing or turned off, or has no plan (graph.h), and for
 // unsupported windows: dilated ones, ones that divide an image unevenly, and last windows that
 // extend beyond the padding. Images must have at least kFewestPooled elements, because for fewer a
 // cuDNN call takes longer than a kernel; channels-last images for which cuDNN compiles a kernel

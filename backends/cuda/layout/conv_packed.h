@@ -15,15 +15,16 @@ bool are_packed(DType dtype, int64_t channels, tapegrad::Device device);
 bool takes_packed_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
                          const Tensor& y);
 
-/// Computes y = conv2d(x, weight), without bias, for operands that takes_packed_conv2d() accepts; y
-/// is left packed. Returns false, with nothing done, if cuDNN does not support it.
+/// Computes y = conv2d(x, weight), without bias, for operands that takes_packed_conv2d() accepts. y
+/// becomes packed. Returns false, and leaves y unchanged, if cuDNN does not support the
+/// convolution.
 bool conv2d_packed(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y);
 
-/// Gradients of conv2d_packed(). Tells which of the requested gradients were computed. dx is left
-/// packed.
+/// The requested gradients that conv2d_backward_packed() has computed.
 struct PackedGradients {
   bool x = false, weight = false;
 };
+/// Computes the gradients of conv2d_packed() that cuDNN supports. dx becomes packed.
 PackedGradients conv2d_backward_packed(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                        const Conv2dOptions& options, Tensor& dx, Tensor& dw);
 

@@ -20,8 +20,8 @@ void check(cudaError_t status, std::string_view call);
 
 /// Returns whether this thread records a graph or prepares a run.
 bool is_recording_graph();
-/// Call before waiting for the device and before calls that a graph cannot repeat: executes the
-/// work that this thread has recorded so far and ends the recording.
+/// Executes the work that this thread has recorded so far and ends the recording. Must be called
+/// before a wait for the device and before a call that a graph cannot repeat.
 void stop_recording(std::string_view why);
 void note_operand(const Tensor& x);
 template <typename T>
@@ -29,11 +29,11 @@ void note_operand(const T&) {}
 /// Returns the address to which a check of values writes its result in each run; null if no graph
 /// is recorded.
 int64_t* recorded_verdict();
-/// Capture::base_of(), or null if no graph is recorded.
+/// Returns Capture::base_of(); null if no graph is recorded.
 const RandomState* live_base(RandomState state);
-/// Capture::live(), or null if no graph is recorded. is_preparing_run() tells that nothing must be
-/// launched.
+/// Returns Capture::live(); null if no graph is recorded.
 const void* live_value(const void* value, size_t bytes);
+/// Returns whether this thread prepares a run, in which nothing must be launched.
 bool is_preparing_run();
 
 /// Returns the name of the kernel that this thread runs, for messages; "cuda" outside of kernels.

@@ -14,7 +14,7 @@ namespace tapegrad::backends::cuda {
 /// Prints a notice that a kernel runs on the CPU, once per kernel and source line.
 void announce_cpu(std::string_view kernel);
 
-/// An argument for the CPU's kernel: itself, unless it is a tensor.
+/// Argument of the CPU's kernel. Arguments that are not tensors are passed on.
 template <typename A>
 struct OnCpu {
   A value;
@@ -28,7 +28,7 @@ struct OnCpu<const Tensor&> {
   const Tensor& get() { return host; }
   void give_back() {}
 };
-/// Copied in both directions, because many kernels work in place.
+/// Output, which is copied in both directions because many kernels work in place.
 template <>
 struct OnCpu<Tensor&> {
   Tensor& device;

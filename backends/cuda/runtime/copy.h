@@ -5,10 +5,10 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Waits until the copy is complete.
+/// Copies a tensor to the host and waits until the copy is complete.
 void copy_to_host(const Tensor& x, void* to);
-/// Copies numbers that are the same in each repetition of a recorded step. Does not wait for the
-/// device. Has read all of `from` when it returns.
+/// Copies numbers that are the same in each repetition of a recorded step. Has read all of `from`
+/// when the function returns, but does not wait for the device.
 void copy_from_host(const void* from, Tensor& y);
 
 }  // namespace tapegrad::backends::cuda

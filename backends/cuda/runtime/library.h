@@ -6,14 +6,14 @@
 
 namespace tapegrad::backends::cuda {
 
-/// The address of a cuBLAS function. Throws CudaError if the library or the function does not
-/// exist.
+/// Returns the address of a cuBLAS function. Throws CudaError if the library or the function does
+/// not exist.
 void* find_in_cublas(const char* function);
-/// The address of a cuBLASLt function; null if it does not exist.
+/// Returns the address of a cuBLASLt function; null if the function does not exist.
 void* find_in_cublas_lt(const char* function);
-/// The address of a cuDNN 9 function; null if it does not exist.
+/// Returns the address of a cuDNN 9 function; null if the function does not exist.
 void* find_in_cudnn(const char* function);
-/// The address of a function of cuSOLVER or cuFFT; null if the library does not exist. Throws
+/// Return the address of a function of cuSOLVER or cuFFT; null if the library does not exist. Throw
 /// CudaError if the library does not have the function.
 void* find_in_cusolver(const char* function);
 void* find_in_cufft(const char* function);
