@@ -97,15 +97,23 @@ void normal(Tensor& y, double mean, double std, RandomState state) {
   });
 }
 
-template <typename T>
-void random_integers(Tensor& y, int64_t low, uint64_t range, RandomState state) {
-  T* out = y.data<T>();
+/// Writes integers to elements of any type, which are converted by store(values, count, to).
+void random_integers(Tensor& y, int64_t low, uint64_t range, RandomState state,
+                     void (*store)(const int64_t* values, int64_t count, std::byte* to)) {
+  std::byte* const out = y.storage().data();
+  const int64_t bytes = size_of(y.dtype()), start = y.layout().offset;
   for_each_block<2>(y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
+    alignas(64) int64_t values[kWords / 2];
     for (int64_t i = 0; i < count; ++i) {
       const uint64_t bits = uint64_t(words[2 * i]) << 32 | words[2 * i + 1];
-      out[first + i] = convert<T>(formulas::integer_in(bits, low, range));
+      values[i] = formulas::integer_in(bits, low, range);
     }
+    store(values, count, out + (start + first) * bytes);
   });
+}
+template <typename T>
+void store_integers(const int64_t* values, int64_t count, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(to)[i] = convert<T>(values[i]);
 }
 
 template <typename T>
@@ -185,8 +193,9 @@ void permutation(Tensor& y, RandomState state) {
 void register_random() {
   set<kernels::uniform>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { uniform<T>(a...); });
   set<kernels::normal>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { normal<T>(a...); });
-  set<kernels::random_integers>(
-      kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { random_integers<T>(a...); });
+  set<kernels::random_integers>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) {
+    random_integers(a..., store_integers<T>);
+  });
   set<kernels::bernoulli>(kFloatTypes,
                           []<typename T>(TypeTag<T>, auto&... a) { bernoulli<T>(a...); });
   set<kernels::dropout>(kFloatTypes,
