@@ -255,18 +255,38 @@ Part part_of(const Hash& hash, const Sums& sums) {
   return part;
 }
 
-/// tile_at(at, count) returns elements [at, at + count), which lie in one tile.
-template <typename TileAt>
-Part sketch_floats(const TileAt& tile_at, int64_t begin, int64_t end) {
+/// The elements of a tensor of any type in row-major order.
+struct Elements {
+  const std::byte* data;
+  int64_t bytes;                 // of an element
+  const JointLayout<1>* layout;  // null if the elements are contiguous
+  void (*convert)(const std::byte* from, int64_t count, void* to);  // to Number<T>
+
+  /// Returns elements [at, at + count), which lie in one tile; in `buffer` if they are not
+  /// contiguous.
+  const std::byte* tile(int64_t at, int64_t count, std::byte* buffer) const {
+    if (layout == nullptr) return data + at * bytes;
+    gather(buffer, data, bytes, layout->sizes.data(), layout->strides[0].data(), layout->rank, at,
+           count);
+    return buffer;
+  }
+};
+
+/// The type in which elements are summed: float for halves and floats, else double.
+template <typename T>
+using Number = std::conditional_t<kIsHalf<T> || std::is_same_v<T, float>, float, double>;
+
+Part sketch_floats(const Elements& elements, int64_t begin, int64_t end) {
   Hash hash;
   Sums sums;
+  alignas(64) std::byte buffer[kTile * sizeof(float)];
   using Row = std::array<Floats, registers<float>(kBlock)>;
   const auto add = [&](auto& tile, size_t row, const float* from) __attribute__((always_inline)) {
     tile.add(row, std::bit_cast<Row>(hash.add(reinterpret_cast<const std::byte*>(from))));
   };
   for (int64_t at = begin; at < end; at += kTile) {
     const int64_t count = std::min(kTile, end - at);
-    const float* x = tile_at(at, count);
+    const auto* x = reinterpret_cast<const float*>(elements.tile(at, count, buffer));
     TileLanes<Floats> tile;
     size_t row = 0;
     for (; row < size_t(count / kBlock); ++row) add(tile, row, x + int64_t(row) * kBlock);
@@ -280,24 +300,23 @@ Part sketch_floats(const TileAt& tile_at, int64_t begin, int64_t end) {
   return part_of(hash, sums);
 }
 
-/// Converts the elements for the sums: halves to float, all others to double.
-template <typename T, typename TileAt>
-Part sketch_others(const TileAt& tile_at, int64_t begin, int64_t end) {
-  using Number = std::conditional_t<kIsHalf<T>, float, double>;
+/// Sketches elements that are converted to `Value` for the sums, in vectors of type Vector.
+template <typename Value, typename Vector>
+Part sketch_others(const Elements& elements, int64_t begin, int64_t end) {
   Hash hash;
   Sums sums;
+  alignas(64) std::byte buffer[kTile * sizeof(double)];
   for (int64_t at = begin; at < end; at += kTile) {
     const int64_t count = std::min(kTile, end - at), rows = (count + kBlock - 1) / kBlock;
-    const T* x = tile_at(at, count);
-    alignas(64) Number values[kTile];
-    for (int64_t i = 0; i < count; ++i) values[i] = Number(Compute<T>(x[i]));
-    std::fill(values + count, values + rows * kBlock, Number(0));
-    TileLanes<std::conditional_t<kIsHalf<T>, Floats, Numbers>> tile;
+    const std::byte* bytes = elements.tile(at, count, buffer);
+    alignas(64) Value values[kTile];
+    elements.convert(bytes, count, values);
+    std::fill(values + count, values + rows * kBlock, Value(0));
+    TileLanes<Vector> tile;
     for (int64_t row = 0; row < rows; ++row) tile.add(size_t(row), values + row * kBlock);
     tile.add_to(sums, sketch_tile_sign(at / kTile));
 
-    const auto* bytes = reinterpret_cast<const std::byte*>(x);
-    int64_t left = count * int64_t(sizeof(T));
+    int64_t left = count * elements.bytes;
     for (; left >= kRound; left -= kRound, bytes += kRound) hash.add(bytes);
     if (left > 0) {
       std::byte last[kRound] = {};
@@ -323,39 +342,20 @@ void for_each_from_the_end(int64_t n, const F& f) {
   }
 }
 
-template <typename T, typename TileAt>
-Part sketch_chunk(const TileAt& tile_at, int64_t begin, int64_t end) {
-  if constexpr (std::is_same_v<T, float>)
-    return sketch_floats(tile_at, begin, end);
-  else
-    return sketch_others<T>(tile_at, begin, end);
-}
+using SketchChunk = Part (*)(const Elements& elements, int64_t begin, int64_t end);
 
-template <typename T>
-Part sketch_chunk(const Tensor& x, const JointLayout<1>& layout, int64_t begin, int64_t end) {
-  const T* values = x.data<T>();
-  if (x.is_contiguous())
-    return sketch_chunk<T>([&](int64_t at, int64_t) { return values + at; }, begin, end);
-  alignas(64) T tile[kTile];
-  const auto gather_tile = [&](int64_t at, int64_t count) {
-    gather(reinterpret_cast<std::byte*>(tile), reinterpret_cast<const std::byte*>(values),
-           sizeof(T), layout.sizes.data(), layout.strides[0].data(), layout.rank, at, count);
-    return static_cast<const T*>(tile);
-  };
-  return sketch_chunk<T>(gather_tile, begin, end);
-}
-
-template <typename T>
-void sketch(const Tensor& x, ResultSketch& result) {
+void sketch(const Tensor& x, Elements& elements, SketchChunk sketch_chunk, ResultSketch& result) {
   JointLayout<1> layout;
-  if (!x.is_contiguous())
+  if (!x.is_contiguous()) {
     for (int dim = 0; dim < x.rank(); ++dim) layout.add_dim(x.shape()[dim], {x.strides()[dim]});
+    elements.layout = &layout;
+  }
   const int64_t count = x.numel(), chunks = (count + kChunk - 1) / kChunk;
   Part alone;
   std::vector<Part> several(size_t(chunks > 1 ? chunks : 0));
   Part* parts = chunks > 1 ? several.data() : &alone;
   for_each_from_the_end(chunks, [&](int64_t i) {
-    parts[i] = sketch_chunk<T>(x, layout, i * kChunk, std::min(count, (i + 1) * kChunk));
+    parts[i] = sketch_chunk(elements, i * kChunk, std::min(count, (i + 1) * kChunk));
   });
   result = {.hash = uint64_t(count)};
   double squares = 0;
@@ -370,6 +370,22 @@ void sketch(const Tensor& x, ResultSketch& result) {
   result.norm = std::sqrt(squares);
   result.words = int32_t(words);
   result.products = int32_t(products);
+}
+
+template <typename T>
+void sketch(const Tensor& x, ResultSketch& result) {
+  Elements elements{reinterpret_cast<const std::byte*>(x.data<T>()), sizeof(T), nullptr, nullptr};
+  if constexpr (std::is_same_v<T, float>) {
+    sketch(x, elements, sketch_floats, result);
+  } else {
+    elements.convert = [](const std::byte* from, int64_t n, void* to) {
+      for (int64_t i = 0; i < n; ++i)
+        static_cast<Number<T>*>(to)[i] = Number<T>(Compute<T>(reinterpret_cast<const T*>(from)[i]));
+    };
+    constexpr bool kIsNarrow = std::is_same_v<Number<T>, float>;
+    sketch(x, elements, sketch_others<Number<T>, std::conditional_t<kIsNarrow, Floats, Numbers>>,
+           result);
+  }
 }
 
 }  // namespace
