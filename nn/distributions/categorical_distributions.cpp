@@ -60,6 +60,7 @@ Variable Categorical::entropy() const {
 }
 Variable Categorical::mean() const { return full(without_last(probs.shape()), NAN, like(probs)); }
 Variable Categorical::variance() const { return mean(); }
+Variable Categorical::mode() const { return argmax(probs, -1); }
 Variable Categorical::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   // The index of the largest of the logits plus Gumbel noise.
   const Variable u = rand(joined(sample_shape, logits.shape()), like(logits), generator);
@@ -122,9 +123,18 @@ Variable OneHotCategorical::mean() const { return categorical.probs; }
 Variable OneHotCategorical::variance() const {
   return categorical.probs * (1.0 - categorical.probs);
 }
+Variable OneHotCategorical::mode() const {
+  return one_hot(categorical.mode(), categorical.probs.size(-1)).to(categorical.probs.dtype());
+}
 Variable OneHotCategorical::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   const Variable ids = categorical.sample(sample_shape, generator);
   return one_hot(ids, categorical.probs.size(-1)).to(categorical.probs.dtype());
+}
+
+Variable OneHotCategoricalStraightThrough::draw_differentiably(const Shape& sample_shape,
+                                                               RandomGenerator& generator) const {
+  const Variable& probs = categorical.probs;
+  return sample(sample_shape, generator) + (probs - probs.detach());
 }
 
 RelaxedOneHotCategorical::RelaxedOneHotCategorical(const Parameter& heat, const Odds& odds)

@@ -14,6 +14,7 @@ class Categorical final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;      // NaN, because ids have no mean
   Variable variance() const override;  // NaN
+  Variable mode() const override;
 
   Variable probs, logits;  // normalised
 
@@ -41,13 +42,14 @@ class Multinomial final : public Distribution {
 };
 
 /// Categorical whose samples are rows of zeros with a single 1.
-class OneHotCategorical final : public Distribution {
+class OneHotCategorical : public Distribution {
  public:
   explicit OneHotCategorical(const Variable& p, Where where = Where::current());
   explicit OneHotCategorical(const Odds& odds);
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
   int event_rank() const override { return 1; }
 
   Categorical categorical;
@@ -55,6 +57,16 @@ class OneHotCategorical final : public Distribution {
  private:
   Variable log_prob_at(const Variable& value) const override;
   Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
+};
+
+/// OneHotCategorical whose rsample() passes the gradient of a sample to probs (Bengio et al. 2013).
+class OneHotCategoricalStraightThrough final : public OneHotCategorical {
+ public:
+  using OneHotCategorical::OneHotCategorical;
+
+ private:
+  Variable draw_differentiably(const Shape& sample_shape,
+                               RandomGenerator& generator) const override;
 };
 
 /// Distribution of rows of positive numbers that sum to 1 and are close to one-hot at a low

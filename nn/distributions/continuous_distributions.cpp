@@ -65,6 +65,7 @@ Variable Uniform::entropy() const { return log(high - low); }
 Variable Uniform::mean() const { return (high + low) / 2.0; }
 Variable Uniform::stddev() const { return (high - low) / std::sqrt(12.0); }
 Variable Uniform::variance() const { return (high - low) * (high - low) / 12.0; }
+Variable Uniform::mode() const { return constant(high + low, NAN); }
 Variable Uniform::cdf_at(const Variable& value) const {
   return clamp((value - low) / (high - low), {.min = 0.0, .max = 1.0});
 }
@@ -89,6 +90,7 @@ Variable Exponential::entropy() const { return 1.0 - log(rate); }
 Variable Exponential::mean() const { return 1.0 / rate; }
 Variable Exponential::stddev() const { return 1.0 / rate; }
 Variable Exponential::variance() const { return 1.0 / square(rate); }
+Variable Exponential::mode() const { return constant(rate, 0); }
 Variable Exponential::cdf_at(const Variable& value) const {
   return -expm1(-rate * clamp_min(value, 0.0));
 }
@@ -114,6 +116,7 @@ Variable Laplace::entropy() const { return 1.0 + log(2.0 * scale) + zeros_like(l
 Variable Laplace::mean() const { return expand(loc, batch_of(loc, scale)); }
 Variable Laplace::stddev() const { return std::sqrt(2.0) * scale + zeros_like(loc); }
 Variable Laplace::variance() const { return 2.0 * square(scale) + zeros_like(loc); }
+Variable Laplace::mode() const { return mean(); }
 Variable Laplace::cdf_at(const Variable& value) const {
   const Variable z = (value - loc) / scale;
   return where(z < 0, 0.5 * exp(clamp_max(z, 0.0)), 1.0 - 0.5 * exp(-clamp_min(z, 0.0)));
@@ -142,6 +145,7 @@ Variable Cauchy::log_prob_at(const Variable& value) const {
 Variable Cauchy::entropy() const { return std::log(4 * kPi) + log(scale) + zeros_like(loc); }
 Variable Cauchy::mean() const { return constant(loc + scale, NAN); }
 Variable Cauchy::variance() const { return constant(loc + scale, INFINITY); }
+Variable Cauchy::mode() const { return expand(loc, batch_of(loc, scale)); }
 Variable Cauchy::cdf_at(const Variable& value) const {
   return atan2(1.0, (loc - value) / scale) / kPi;  // accurate for small probabilities
 }
@@ -168,6 +172,7 @@ Variable HalfCauchy::log_prob_at(const Variable& value) const {
 Variable HalfCauchy::entropy() const { return std::log(2 * kPi) + log(scale); }
 Variable HalfCauchy::mean() const { return constant(scale, INFINITY); }
 Variable HalfCauchy::variance() const { return constant(scale, INFINITY); }
+Variable HalfCauchy::mode() const { return constant(scale, 0); }
 Variable HalfCauchy::cdf_at(const Variable& value) const {
   return atan(clamp_min(value, 0.0) / scale) * (2 / kPi);
 }
@@ -196,6 +201,7 @@ Variable Gumbel::entropy() const { return log(scale) + (1 + kEuler) + zeros_like
 Variable Gumbel::mean() const { return loc + scale * kEuler; }
 Variable Gumbel::stddev() const { return scale * (kPi / std::sqrt(6.0)) + zeros_like(loc); }
 Variable Gumbel::variance() const { return square(scale) * (kPi * kPi / 6) + zeros_like(loc); }
+Variable Gumbel::mode() const { return expand(loc, batch_of(loc, scale)); }
 Variable Gumbel::cdf_at(const Variable& value) const { return exp(-exp((loc - value) / scale)); }
 Variable Gumbel::icdf_at(const Variable& probability) const {
   return loc - scale * log(-log(probability));
@@ -226,6 +232,10 @@ Variable Weibull::mean() const { return scale * exp(lgamma(1.0 + 1.0 / concentra
 Variable Weibull::variance() const {
   const Variable second = exp(lgamma(1.0 + 2.0 / concentration));
   return square(scale) * (second - exp(2.0 * lgamma(1.0 + 1.0 / concentration)));
+}
+Variable Weibull::mode() const {
+  const Variable rest = clamp_min(1.0 - 1.0 / concentration, 0.0);
+  return scale * pow(rest, 1.0 / concentration);
 }
 Variable Weibull::cdf_at(const Variable& value) const {
   return -expm1(-pow(clamp_min(value, 0.0) / scale, concentration));
@@ -260,6 +270,7 @@ Variable Pareto::variance() const {
   const Variable a = clamp(alpha, {.min = 2.0});
   return square(scale) * a / (square(a - 1.0) * (a - 2.0));
 }
+Variable Pareto::mode() const { return expand(scale, batch_of(scale, alpha)); }
 Variable Pareto::cdf_at(const Variable& value) const {
   return 1.0 - pow(scale / maximum(value, scale), alpha);
 }
@@ -268,6 +279,58 @@ Variable Pareto::icdf_at(const Variable& probability) const {
 }
 Variable Pareto::draw_differentiably(const Shape& sample_shape, RandomGenerator& generator) const {
   return icdf_at(open_uniform(joined(sample_shape, batch_of(scale, alpha)), scale, generator));
+}
+
+GeneralizedPareto::GeneralizedPareto(const Parameter& location, const Parameter& width,
+                                     const Parameter& shape)
+    : Distribution("GeneralizedPareto", {location, width, shape}),
+      loc(as_variable(location)),
+      scale(as_variable(width)),
+      concentration(as_variable(shape)) {
+  const ErrorLine line(shape.where());
+  require_location_scale(kind(), loc, scale);
+  require(kind(), "concentration == concentration", concentration == concentration,
+          {concentration});
+}
+Shape GeneralizedPareto::value_shape() const { return batch_of(loc + scale, concentration); }
+Variable GeneralizedPareto::hazard(const Variable& value) const {
+  const Variable z = (value - loc) / scale, is_tiny = abs(concentration) < 1e-8;
+  const Variable c = where(is_tiny, 1.0, concentration);
+  return where(is_tiny, z - 0.5 * concentration * square(z), log1p(c * z) / c);
+}
+Variable GeneralizedPareto::log_prob_at(const Variable& value) const {
+  const Variable z = (value - loc) / scale;
+  const Variable outside = logical_or(z < 0, concentration * z < -1.0);
+  return log_density(value, outside, loc, [&](const Variable& x) {
+    return -(concentration + 1.0) * hazard(x) - log(scale);
+  });
+}
+Variable GeneralizedPareto::cdf_at(const Variable& value) const {
+  const Variable above = concentration * (value - loc) / scale <= -1.0;
+  const Variable inside = where(above, loc, maximum(value, loc));
+  return where(above, 1.0, -expm1(-hazard(inside)));
+}
+Variable GeneralizedPareto::icdf_at(const Variable& probability) const {
+  const Variable hazard = -log1p(-checked_probability(probability));
+  const Variable is_tiny = abs(concentration) < 1e-8;
+  const Variable c = where(is_tiny, 1.0, concentration);
+  const Variable near = hazard + 0.5 * concentration * square(hazard);
+  return loc + scale * where(is_tiny, near, expm1(c * hazard) / c);
+}
+Variable GeneralizedPareto::draw_differentiably(const Shape& sample_shape,
+                                                RandomGenerator& generator) const {
+  return icdf_at(open_uniform(joined(sample_shape, value_shape()), scale, generator));
+}
+Variable GeneralizedPareto::mean() const {
+  return where(concentration < 1.0, loc + scale / (1.0 - concentration), NAN);
+}
+Variable GeneralizedPareto::variance() const {
+  const Variable finite = square(scale / (1.0 - concentration)) / (1.0 - 2.0 * concentration);
+  return where(concentration < 0.5, finite, NAN) + zeros_like(loc);
+}
+Variable GeneralizedPareto::mode() const { return expand(loc, value_shape()); }
+Variable GeneralizedPareto::entropy() const {
+  return log(scale) + concentration + 1.0 + zeros_like(loc);
 }
 
 VonMises::VonMises(const Parameter& location, const Parameter& sharpness)
@@ -292,6 +355,7 @@ Variable VonMises::variance() const {
   const Bessel bessel(concentration);
   return 1.0 - bessel.i1 / bessel.i0 + zeros_like(loc);
 }
+Variable VonMises::mode() const { return mean(); }
 /// Draws by rejection from a wrapped Cauchy distribution (Best and Fisher 1979), in float64.
 Variable VonMises::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   const Shape shape = joined(sample_shape, batch_of(loc, concentration));

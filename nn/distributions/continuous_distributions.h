@@ -15,6 +15,7 @@ class Uniform final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
   Variable stddev() const override;
 
   Variable low, high;
@@ -34,6 +35,7 @@ class Exponential final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
   Variable stddev() const override;
 
   Variable rate;
@@ -53,6 +55,7 @@ class Laplace final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
   Variable stddev() const override;
 
   Variable loc, scale;
@@ -73,6 +76,7 @@ class Cauchy final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable loc, scale;
 
@@ -91,6 +95,7 @@ class HalfCauchy final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable scale;
 
@@ -109,6 +114,7 @@ class Gumbel final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
   Variable stddev() const override;
 
   Variable loc, scale;
@@ -128,6 +134,7 @@ class Weibull final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable scale, concentration;
 
@@ -146,6 +153,7 @@ class Pareto final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable scale, alpha;
 
@@ -157,6 +165,30 @@ class Pareto final : public Distribution {
                                RandomGenerator& generator) const override;
 };
 
+/// Distribution of loc + scale ((1 - u)^-concentration - 1) / concentration for a uniform u, and of
+/// loc - scale log(1 - u) if the concentration is 0. mean() and variance() are NaN for a
+/// concentration of 1 and of 1 / 2 or more.
+class GeneralizedPareto final : public Distribution {
+ public:
+  GeneralizedPareto(const Parameter& loc, const Parameter& scale, const Parameter& concentration);
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable mode() const override;
+
+  Variable loc, scale, concentration;
+
+ private:
+  /// Returns -log(1 - cdf(value)) for values in the support.
+  Variable hazard(const Variable& value) const;
+  Variable log_prob_at(const Variable& value) const override;
+  Variable cdf_at(const Variable& value) const override;
+  Variable icdf_at(const Variable& probability) const override;
+  Variable draw_differentiably(const Shape& sample_shape,
+                               RandomGenerator& generator) const override;
+  Shape value_shape() const override;
+};
+
 /// Distribution of angles, in radians, with the density exp(concentration cos(x - loc)) / (2 pi
 /// I0(concentration)). mean() and variance() are circular: loc, and 1 - I1 / I0. Samples are in
 /// [-pi, pi) and have no gradient.
@@ -166,6 +198,7 @@ class VonMises final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable loc, concentration;
 

@@ -80,6 +80,9 @@ Variable Bernoulli::log_prob_at(const Variable& value) const {
 }
 Variable Bernoulli::entropy() const { return -log_of(probs, 1.0 - probs, probs, logits, true); }
 Variable Bernoulli::variance() const { return probs * (1.0 - probs); }
+Variable Bernoulli::mode() const {
+  return where(probs == 0.5, NAN, (probs > 0.5).to(probs.dtype()));
+}
 Variable Bernoulli::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   return bernoulli(expand(probs, joined(sample_shape, probs.shape())), generator);
 }
@@ -114,6 +117,9 @@ Variable Binomial::entropy() const {
 }
 Variable Binomial::mean() const { return double(total_count) * probs; }
 Variable Binomial::variance() const { return double(total_count) * probs * (1.0 - probs); }
+Variable Binomial::mode() const {
+  return clamp_max(floor(double(total_count + 1) * probs), double(total_count));
+}
 Variable Binomial::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   constexpr int64_t kMostTrials = 1 << 20;  // which are drawn one by one
   if (total_count > kMostTrials)
@@ -148,6 +154,9 @@ Variable NegativeBinomial::log_prob_at(const Variable& given) const {
 }
 Variable NegativeBinomial::mean() const { return total_count * exp(logits); }
 Variable NegativeBinomial::variance() const { return mean() / sigmoid(-logits); }
+Variable NegativeBinomial::mode() const {
+  return clamp_min(floor((total_count - 1.0) * exp(logits)), 0.0);
+}
 Variable NegativeBinomial::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   const Variable count = expand(total_count, joined(sample_shape, probs.shape())).contiguous();
   return poisson(rsample_gamma(count, generator) * exp(logits), generator);
@@ -171,6 +180,7 @@ Variable Geometric::entropy() const {
 }
 Variable Geometric::mean() const { return 1.0 / probs - 1.0; }
 Variable Geometric::variance() const { return (1.0 / probs - 1.0) / probs; }
+Variable Geometric::mode() const { return zeros_like(probs.detach()); }
 Variable Geometric::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   const Variable u = open_uniform(joined(sample_shape, probs.shape()), probs, generator);
   return floor(log(u) / log1p(-probs));
@@ -188,6 +198,7 @@ Variable Poisson::log_prob_at(const Variable& given) const {
 }
 Variable Poisson::mean() const { return rate; }
 Variable Poisson::variance() const { return rate; }
+Variable Poisson::mode() const { return floor(rate); }
 Variable Poisson::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   return poisson(expand(rate, joined(sample_shape, rate.shape())).contiguous(), generator);
 }

@@ -15,6 +15,7 @@ class Bernoulli final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override { return probs; }
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable probs, logits;
 
@@ -32,6 +33,7 @@ class Binomial final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable probs, logits;
   int64_t total_count;
@@ -51,6 +53,7 @@ class NegativeBinomial final : public Distribution {
   NegativeBinomial(const Parameter& total_count, const Odds& odds);
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable total_count, probs, logits;
 
@@ -69,6 +72,7 @@ class Geometric final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable probs, logits;
 
@@ -85,6 +89,7 @@ class Poisson final : public Distribution {
   explicit Poisson(const Parameter& rate);
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable rate;
 

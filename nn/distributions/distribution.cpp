@@ -43,6 +43,7 @@ Variable Distribution::icdf_at(const Variable&) const { fail_formula("icdf"); }
 Variable Distribution::entropy() const { fail_formula("entropy"); }
 Variable Distribution::mean() const { fail_formula("mean"); }
 Variable Distribution::variance() const { fail_formula("variance"); }
+Variable Distribution::mode() const { fail_formula("mode"); }
 
 Variable Distribution::stddev() const { return sqrt(variance()); }
 Shape Distribution::value_shape() const { return mean().shape(); }

@@ -68,6 +68,8 @@ class Distribution {
   virtual Variable entropy() const;
   virtual Variable mean() const;
   virtual Variable variance() const;
+  /// The value of the highest density or probability; NaN if there is none.
+  virtual Variable mode() const;
   /// The square root of the variance; of some distributions also where the variance underflows.
   virtual Variable stddev() const;
   /// Number of dimensions of one value: 0 for numbers, 1 for vectors.

@@ -14,12 +14,49 @@ class Gamma final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable concentration, rate;
 
  private:
   Variable log_prob_at(const Variable& value) const override;
   Variable cdf_at(const Variable& value) const override;
+  Variable draw_differentiably(const Shape& sample_shape,
+                               RandomGenerator& generator) const override;
+};
+
+/// Distribution of 1 / x for x from Gamma(concentration, rate). mean() and variance() are inf for a
+/// concentration up to 1 and 2.
+class InverseGamma final : public Distribution {
+ public:
+  InverseGamma(const Parameter& concentration, const Parameter& rate);
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable mode() const override;
+
+  Variable concentration, rate;
+
+ private:
+  Variable log_prob_at(const Variable& value) const override;
+  Variable cdf_at(const Variable& value) const override;
+  Variable draw_differentiably(const Shape& sample_shape,
+                               RandomGenerator& generator) const override;
+};
+
+/// Distribution of (a / df1) / (b / df2) for a from Chi2(df1) and b from Chi2(df2). mean() and
+/// variance() are NaN for df2 up to 2 and 4. entropy() throws ArgumentError.
+class FisherSnedecor final : public Distribution {
+ public:
+  FisherSnedecor(const Parameter& df1, const Parameter& df2);
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable mode() const override;
+
+  Variable df1, df2;
+
+ private:
+  Variable log_prob_at(const Variable& value) const override;
   Variable draw_differentiably(const Shape& sample_shape,
                                RandomGenerator& generator) const override;
 };
@@ -31,11 +68,12 @@ class Chi2 final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
+  Gamma as_gamma() const;
 
   Variable df;
 
  private:
-  Gamma as_gamma() const;
   Variable log_prob_at(const Variable& value) const override;
   Variable cdf_at(const Variable& value) const override;
   Variable draw_differentiably(const Shape& sample_shape,
@@ -49,6 +87,7 @@ class StudentT final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable df, loc, scale;
 
@@ -66,6 +105,7 @@ class Dirichlet final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
   int event_rank() const override { return 1; }
 
   Variable concentration;
@@ -84,6 +124,7 @@ class Beta final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable concentration1, concentration0;
 

@@ -45,6 +45,7 @@ Variable Normal::log_prob_at(const Variable& value) const {
 Variable Normal::entropy() const {
   return (0.5 + 0.5 * kLogTwoPi) + log(scale) + 0.0 * loc.detach();
 }
+Variable Normal::mode() const { return expand(loc, batch_of(loc, scale)); }
 Variable Normal::cdf_at(const Variable& value) const { return ndtr((value - loc) / scale); }
 Variable Normal::icdf_at(const Variable& probability) const {
   return loc + scale * ndtri(probability);
@@ -70,6 +71,7 @@ Variable LogNormal::variance() const {
   const Variable square_scale = square(scale);
   return expm1(square_scale) * exp(2.0 * loc + square_scale);
 }
+Variable LogNormal::mode() const { return exp(loc - square(scale)); }
 Variable LogNormal::cdf_at(const Variable& value) const {
   const Variable outside = value <= 0;
   return where(outside, 0.0, normal_.cdf(log(where(outside, 1.0, value))));
@@ -98,6 +100,7 @@ Variable HalfNormal::entropy() const {
 Variable HalfNormal::mean() const { return scale * std::sqrt(2 / kPi); }
 Variable HalfNormal::stddev() const { return scale * std::sqrt(1 - 2 / kPi); }
 Variable HalfNormal::variance() const { return square(scale) * (1 - 2 / kPi); }
+Variable HalfNormal::mode() const { return zeros_like(scale.detach()); }
 Variable HalfNormal::cdf_at(const Variable& value) const {
   return erf(clamp_min(value, 0.0) / (scale * std::numbers::sqrt2));
 }
@@ -116,18 +119,20 @@ Variable MultivariateNormal::factor_of(const Variable& covariance, Where where) 
 MultivariateNormal::MultivariateNormal(const Variable& location, const Variable& covariance,
                                        Where where)
     : MultivariateNormal(FromFactor(), location, factor_of(covariance, where), where) {}
+Variable MultivariateNormal::factor_of(std::string_view kind, const Options& options) {
+  const auto& [named, covariance, precision, factor] = options;
+  const ErrorLine line(named.where);
+  if (covariance.defined() + precision.defined() + factor.defined() != 1)
+    fail<ArgumentError>(kind, ": give one of covariance_matrix, precision_matrix and scale_tril");
+  if (!factor.defined())
+    return linalg::cholesky(covariance.defined() ? covariance : linalg::inv(precision));
+  const Variable roots = diagonal(factor, 0, -2, -1);
+  require(kind, "a positive diagonal of scale_tril", roots > 0, {roots});
+  return tril(factor);
+}
 MultivariateNormal::MultivariateNormal(const Variable& location, const Options& options)
-    : MultivariateNormal([&] {
-        const auto& [named, covariance, precision, factor] = options;
-        const ErrorLine line(named.where);
-        if (covariance.defined() + precision.defined() + factor.defined() != 1)
-          fail<ArgumentError>(
-              "MultivariateNormal: give one of covariance_matrix, "
-              "precision_matrix and scale_tril");
-        if (factor.defined()) return with_scale_tril(location, factor, named.where);
-        return MultivariateNormal(
-            location, covariance.defined() ? covariance : linalg::inv(precision), named.where);
-      }()) {}
+    : MultivariateNormal(FromFactor(), location, factor_of("MultivariateNormal", options),
+                         options.by_name.where) {}
 MultivariateNormal::MultivariateNormal(FromFactor, const Variable& location, const Variable& factor,
                                        Where where)
     : Distribution("MultivariateNormal", {location}), loc(location), scale_tril(factor) {
@@ -138,11 +143,7 @@ MultivariateNormal::MultivariateNormal(FromFactor, const Variable& location, con
 }
 MultivariateNormal MultivariateNormal::with_scale_tril(const Variable& loc,
                                                        const Variable& scale_tril, Where where) {
-  const ErrorLine line(where);
-  MultivariateNormal result(FromFactor(), loc, tril(scale_tril), where);
-  const Variable roots = diagonal(scale_tril, 0, -2, -1);
-  require(result.kind(), "a positive diagonal of scale_tril", roots > 0, {roots});
-  return result;
+  return MultivariateNormal(loc, {.by_name = {where}, .scale_tril = scale_tril});
 }
 Variable MultivariateNormal::half_log_det() const {
   return sum(log(diagonal(scale_tril, 0, -2, -1)), -1);
@@ -163,6 +164,7 @@ Variable MultivariateNormal::mean() const {
 Variable MultivariateNormal::variance() const {
   return expand(sum(square(scale_tril), -1), mean().shape());
 }
+Variable MultivariateNormal::mode() const { return mean(); }
 Variable MultivariateNormal::draw_differentiably(const Shape& sample_shape,
                                                  RandomGenerator& generator) const {
   const Variable z = randn(joined(sample_shape, mean().shape()), like(loc), generator);

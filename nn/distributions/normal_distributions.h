@@ -13,6 +13,7 @@ class Normal final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override { return loc; }
   Variable variance() const override { return scale * scale; }
+  Variable mode() const override;
   Variable stddev() const override { return scale; }
 
   Variable loc, scale;
@@ -32,6 +33,7 @@ class LogNormal final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
 
   Variable loc, scale;
 
@@ -52,6 +54,7 @@ class HalfNormal final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
   Variable stddev() const override;
 
   Variable scale;
@@ -82,6 +85,7 @@ class MultivariateNormal final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
   int event_rank() const override { return 1; }
 
   Variable loc, scale_tril;
@@ -94,6 +98,8 @@ class MultivariateNormal final : public Distribution {
   struct FromFactor {};
   MultivariateNormal(FromFactor, const Variable& loc, const Variable& scale_tril, Where where);
   static Variable factor_of(const Variable& covariance, Where where);
+  static Variable factor_of(std::string_view kind, const Options& options);
+  friend class Wishart;
   Variable half_log_det() const;
 };
 

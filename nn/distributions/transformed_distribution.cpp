@@ -1,7 +1,12 @@
 #include "nn/distributions/transformed_distribution.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
+#include "core/tape/recording.h"
+#include "nn/distributions/internal/distribution_parts.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/index.h"
 #include "ops/reduce.h"
@@ -11,26 +16,19 @@
 #include "ops/view.h"
 
 namespace tapegrad::distributions {
-namespace {
-
-/// Returns the sum over the last n dimensions.
-Variable sum_last(const Variable& x, int n) {
-  Dims dims;
-  for (int i = 1; i <= n; ++i) dims.push_back(-i);
-  return n == 0 ? x : sum(x, dims);
-}
-
-}  // namespace
-
 Variable TransformedDistribution::log_prob_at(const Variable& value) const {
   const Variable x = transform_.inv(value);
-  return base_->log_prob(x) - sum_last(transform_.log_abs_det_jacobian(x, value), event_rank());
+  const int rank = event_rank() - transform_.codomain_rank() + transform_.domain_rank();
+  return sum_last(base_->log_prob(x), rank - base_->event_rank()) -
+         sum_last(transform_.log_abs_det_jacobian(x, value), rank - transform_.domain_rank());
 }
 Variable TransformedDistribution::cdf_at(const Variable& value) const {
+  if (transform_.codomain_rank() > 0) return Distribution::cdf_at(value);  // throws
   const Variable below = base_->cdf(transform_.inv(value));
   return where(transform_.sign() > 0, below, 1.0 - below);
 }
 Variable TransformedDistribution::icdf_at(const Variable& probability) const {
+  if (transform_.codomain_rank() > 0) return Distribution::icdf_at(probability);  // throws
   const Variable at = where(transform_.sign() > 0, probability, 1.0 - probability);
   return transform_(base_->icdf(at));
 }
@@ -93,9 +91,16 @@ Variable MixtureSameFamily::draw(const Shape& sample_shape, RandomGenerator& gen
 }  // namespace tapegrad::distributions
 
 namespace tapegrad::distributions {
-int TransformedDistribution::event_rank() const { return base_->event_rank(); }
-Shape TransformedDistribution::value_shape() const { return base_->value_shape(); }
+int TransformedDistribution::event_rank() const {
+  const int further = base_->event_rank() - transform_.domain_rank();
+  return transform_.codomain_rank() + std::max(further, 0);
+}
+Shape TransformedDistribution::value_shape() const {
+  const NoGrad no_grad;
+  return transform_(zeros(base_->value_shape(), of_number_)).shape();
+}
 Variable Independent::mean() const { return base_->mean(); }
+Variable Independent::mode() const { return base_->mode(); }
 Variable Independent::variance() const { return base_->variance(); }
 int Independent::event_rank() const { return base_->event_rank() + ndims_; }
 int MixtureSameFamily::event_rank() const { return components_->event_rank(); }

@@ -57,6 +57,7 @@ class Independent final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable mode() const override;
   int event_rank() const override;
 
  private:

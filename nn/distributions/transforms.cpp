@@ -1,8 +1,10 @@
 #include "nn/distributions/transforms.h"
 
+#include <algorithm>
 #include <cmath>
 #include <ranges>
 
+#include "core/base/error.h"
 #include "nn/distributions/internal/distribution_parts.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
@@ -20,6 +22,9 @@ Variable beside(const Parameter& parameter, const Variable& x) {
 }  // namespace
 
 Variable Transform::sign() const { return ones({}); }
+Variable Transform::log_abs_det_jacobian(const Variable&, const Variable&) const {
+  fail<ArgumentError>("log_abs_det_jacobian: the transform has no density");
+}
 
 Variable ExpTransform::operator()(const Variable& x) const { return exp(x); }
 Variable ExpTransform::inv(const Variable& y) const { return log(y); }
@@ -75,13 +80,28 @@ Variable ComposeTransform::inv(const Variable& y) const {
   return x;
 }
 Variable ComposeTransform::log_abs_det_jacobian(const Variable& x, const Variable&) const {
-  Variable at = x, total = zeros_like(x.detach());
-  for (const auto& part : parts_.list()) {
-    const Variable y = (*part.transform)(at);
-    total = total + part.transform->log_abs_det_jacobian(at, y);
+  int rank = domain_rank();  // of a value before each part
+  Variable at = x, total;
+  for (const auto& [part] : parts_.list()) {
+    const Variable y = (*part)(at);
+    const Variable added = sum_last(part->log_abs_det_jacobian(at, y), rank - part->domain_rank());
+    total = total.defined() ? total + added : added;
+    rank += part->codomain_rank() - part->domain_rank();
     at = y;
   }
-  return total;
+  return total.defined() ? total : zeros_like(x.detach());
+}
+int ComposeTransform::domain_rank() const {
+  int rank = 0;
+  for (const auto& [part] : std::views::reverse(parts_.list()))
+    rank = part->domain_rank() + std::max(rank - part->codomain_rank(), 0);
+  return rank;
+}
+int ComposeTransform::codomain_rank() const {
+  int rank = 0;
+  for (const auto& [part] : parts_.list())
+    rank = part->codomain_rank() + std::max(rank - part->domain_rank(), 0);
+  return rank;
 }
 Variable ComposeTransform::sign() const {
   Variable product = ones({});

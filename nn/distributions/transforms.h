@@ -1,4 +1,5 @@
-// Differentiable elementwise maps of the values of a TransformedDistribution.
+// Differentiable maps of the values of a TransformedDistribution: elementwise ones, and their
+// compositions. vector_transforms.h has maps of vectors and matrices.
 #pragma once
 
 #include <concepts>
@@ -10,14 +11,17 @@
 
 namespace tapegrad::distributions {
 
-/// A differentiable elementwise map from one interval to another.
+/// A differentiable map.
 class Transform {
  public:
   virtual ~Transform() = default;
   virtual Variable operator()(const Variable& x) const = 0;
   virtual Variable inv(const Variable& y) const = 0;
-  /// Returns log |dy / dx| of each element.
-  virtual Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const = 0;
+  /// Returns log |det dy / dx| of each value. Throws ArgumentError if the map has no density.
+  virtual Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const;
+  /// Return the number of dimensions of one value x, and of one y: 0 for elementwise maps.
+  virtual int domain_rank() const { return 0; }
+  virtual int codomain_rank() const { return domain_rank(); }
   /// Returns 1 if y increases with x, or -1 if y decreases.
   virtual Variable sign() const;
 };
@@ -91,6 +95,8 @@ class ComposeTransform final : public Transform {
   Variable inv(const Variable& y) const override;
   Variable log_abs_det_jacobian(const Variable& x, const Variable& y) const override;
   Variable sign() const override;
+  int domain_rank() const override;
+  int codomain_rank() const override;
 
  private:
   Transforms parts_;

@@ -179,5 +179,6 @@ void add_torch_options_rows(Table& table);
 void add_spellings_rows(Table& table);
 void add_module_name_rows(Table& table);
 void add_derived_rows(Table& table);
+void add_distributions_rows(Table& table);
 
 }  // namespace tapegrad::testing

@@ -25,6 +25,7 @@ Table make_table() {
   add_spellings_rows(table);
   add_module_name_rows(table);
   add_derived_rows(table);
+  add_distributions_rows(table);
   return table;
 }
 

@@ -112,6 +112,12 @@ Variable draw_by_rejection(const Shape& shape, double refused,
   fail<ArgumentError>("sample: a concentration is not finite, or too large");
 }
 
+Variable sum_last(const Variable& x, int n) {
+  Dims dims;
+  for (int i = 1; i <= n; ++i) dims.push_back(-i);
+  return n == 0 ? x : sum(x, dims);
+}
+
 Variable pair_of(const Variable& a, const Variable& b) {
   const Shape shape = batch_of(a, b);
   return stack({{expand(a, shape), expand(b, shape)}}, -1);

@@ -53,6 +53,8 @@ struct Candidates {
 /// not suffice, because a parameter is not finite, or too large.
 Variable draw_by_rejection(const Shape& shape, double refused,
                            const std::function<Candidates()>& draw);
+/// Returns the sum over the last n dimensions.
+Variable sum_last(const Variable& x, int n);
 /// Returns vectors [..., 2] of the elements of a and of b.
 Variable pair_of(const Variable& a, const Variable& b);
 
