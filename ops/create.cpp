@@ -51,6 +51,13 @@ DType dtype_of(const Number& number) {
   return number.kind() == f64 ? default_dtype() : number.kind();
 }
 
+/// Throws ArgumentError for a value that the integer dtype cannot hold, and for NaN.
+template <typename T>
+void require_fit(const std::vector<T>& values, DType dtype) {
+  using Wide = std::conditional_t<sizeof(T) == 2 && !std::integral<T>, float, T>;  // of float16
+  for (const T value : values) detail::check_fits("tensor", Number(Wide(value)), dtype);
+}
+
 /// Copies the values to a CPU tensor of type `Stored`, which has their representation.
 template <typename Stored, typename T>
 Variable from_values(const std::vector<T>& values, const Shape& shape, DType standard,
@@ -66,6 +73,8 @@ Variable from_values(const std::vector<T>& values, const Shape& shape, DType sta
     read = Tensor::from<Stored>(std::span<const Stored>(stored.get(), values.size()), shape);
   }
   const DType dtype = options.dtype.value_or(standard);
+  if (is_integer(dtype) && dtype != read.dtype()) require_fit(values, dtype);
+  if (is_integer(dtype) && dtype != read.dtype()) require_fit(values, dtype);
   if (options.requires_grad && !is_float(dtype))
     fail<AutogradError>("requires_grad: only floats have gradients, not ", name(dtype));
   Variable y(read.to(dtype).to(device_of(options)));

@@ -345,6 +345,7 @@ std::vector<Variable> meshgrid(VariableList inputs, std::string_view indexing, W
   const ErrorLine line(where);
   if (indexing != "ij" && indexing != "xy")
     fail<ArgumentError>("meshgrid: indexing is \"ij\" or \"xy\", not \"", indexing, '"');
+  if (inputs.empty()) fail<ArgumentError>("meshgrid: no vectors");
   const bool exchanged = indexing == "xy" && inputs.size() > 1;
   Shape shape;
   for (const Variable& x : inputs) {
