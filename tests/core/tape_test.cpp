@@ -30,6 +30,20 @@ TEST(Tape, GradientsAddUpUntilTheyAreCleared) {
   EXPECT_FALSE(x.grad().defined());
 }
 
+TEST(Tape, RequiringNoGradientDeletesGradientAndHooks) {
+  Variable x = leaf({1, 2});
+  int calls = 0;
+  x.register_hook([&](const Variable&) { ++calls; });
+  sum(x).backward();
+  x.requires_grad_(false);
+  EXPECT_FALSE(x.grad().defined());
+  x.requires_grad_();
+  EXPECT_FALSE(x.grad().defined());
+  sum(x).backward();
+  EXPECT_EQ(values(x.grad()), (Values{1, 1}));
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(Tape, RecordingFollowsTheInputs) {
   const Variable x = leaf({1}), c = make({2});
   EXPECT_TRUE((x * c).requires_grad() && !(x * c).is_leaf());

@@ -25,7 +25,7 @@ import harness
 warnings.filterwarnings("ignore")
 EPS = {"float64": 2.0 ** -52, "float32": 2.0 ** -23, "float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
 LIMITS = {"out": 16, "grad": 32, "second": 128}
-# Modules for which PyTorch 1.13 has a factor of the gradient in float32, also for float64: 1 / 6
+# Modules for which PyTorch 2.15 has a factor of the gradient in float32, also for float64: 1 / 6
 # and 1 / alpha.
 FLOAT_GRADIENT = ("Hardsigmoid", "CELU")
 # PyTorch adds 1e-12 to the divisors of the second derivative of this loss.
@@ -34,32 +34,7 @@ FLOAT_SECOND = ("BCELoss",)
 WRONG_SECOND = ("torch.nn.utils.parametrizations.weight_norm",)
 
 
-class RMSNorm(torch.nn.Module):
-    """Implements the formula of later PyTorch versions; PyTorch 1.13 lacks this module."""
-
-    def __init__(self, shape, eps, elementwise_affine=True):
-        super().__init__()
-        self.dims, self.eps = tuple(range(-len(shape), 0)), eps
-        self.register_parameter("weight", torch.nn.Parameter(torch.ones(shape)) if elementwise_affine else None)
-
-    def forward(self, x):
-        y = x * torch.rsqrt(x.square().mean(self.dims, keepdim=True) + self.eps)
-        return y if self.weight is None else y * self.weight
-
-
-class ChannelShuffle(torch.nn.Module):
-    """PyTorch 1.13's module has no derivative."""
-
-    def __init__(self, groups):
-        super().__init__()
-        self.groups = groups
-
-    def forward(self, x):
-        return x.unflatten(1, (self.groups, -1)).transpose(1, 2).flatten(1, 2)
-
-
-NAMES = {**vars(torch.nn), "torch": torch, "F": torch.nn.functional, "RMSNorm": RMSNorm,
-         "ChannelShuffle": ChannelShuffle}
+NAMES = {**vars(torch.nn), "torch": torch, "F": torch.nn.functional}
 
 
 def flat(value):
@@ -155,11 +130,10 @@ PyTorch's module in float64 with our module's state (loaded strictly, so names m
 Results, buffers after the call, and gradients of every parameter and input are compared, and gradients of the sum of these
 gradients times random weights, where PyTorch implements them. Errors are the maximum over all dtypes, in units in the last
 place of the largest magnitude. Limits: {LIMITS['out']} for results, {LIMITS['grad']} for gradients, {LIMITS['second']} for second-order gradients.
-Gradients of `Hardsigmoid` and `CELU` in float64 are measured in units of float32, because PyTorch 1.13 computes 1 / 6
+Gradients of `Hardsigmoid` and `CELU` in float64 are measured in units of float32, because PyTorch 2.15 computes 1 / 6
 and 1 / alpha in float32; so are second-order gradients of `BCELoss`, because PyTorch adds 1e-12 to their divisors.
 Second-order gradients of `weight_norm` are not compared, because PyTorch's `_weight_norm` fails `gradgradcheck`.
-PyTorch 1.13 lacks `RMSNorm` and a derivative of `ChannelShuffle`; the script defines both by their formulas. Not
-compared: `Step` and `Lambda`, which PyTorch lacks, and the random numbers of dropout.
+Not compared: `Step` and `Lambda`, which PyTorch lacks, and the random numbers of dropout.
 
 | module | cases | results | gradients | second |
 |---|---|---|---|---|""")
