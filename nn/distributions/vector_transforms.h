@@ -48,8 +48,7 @@ struct PositiveDefiniteTransform final : Transform {
 /// Computes y = cdf(x) of a distribution.
 struct CumulativeDistributionTransform final : Transform {
   template <std::derived_from<Distribution> D>
-  explicit CumulativeDistributionTransform(const D& distribution)
-      : distribution(std::make_shared<D>(distribution)) {}
+  explicit CumulativeDistributionTransform(const D& of) : distribution(std::make_shared<D>(of)) {}
   std::shared_ptr<const Distribution> distribution;
   Variable operator()(const Variable& x) const override;
   Variable inv(const Variable& y) const override;
