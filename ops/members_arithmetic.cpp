@@ -25,13 +25,19 @@ namespace tapegrad {
 
 using V = Variable;
 
-V VariableOps::before() const { return detail::is_recorded(self()) ? self().clone() : self(); }
-V& VariableOps::write(std::string_view op, const V& result, Where where) {
+V FurtherOps::before() const { return detail::is_recorded(self()) ? self().clone() : self(); }
+V& FurtherOps::write(std::string_view op, const V& result, Where where) {
   if (result.dtype() != self().dtype()) [[unlikely]]
     fail<DTypeError>(op, ": the result is of ", result.dtype(), ", not of ", self().dtype());
   if (result.shape() != self().shape()) [[unlikely]]
     fail<ShapeError>(op, ": the result has shape ", result.shape(), ", not ", self().shape());
   return tapegrad::copy_(self(), result, where);
+}
+V& FurtherOps::write(std::string_view op, OfOne member, Where where) {
+  return write(op, (before().*member)(where), where);
+}
+V& FurtherOps::write(std::string_view op, OfTwo member, const Operand& other) {
+  return write(op, (before().*member)(other), other.where);
 }
 
 // Elementwise, of one operand.
@@ -88,7 +94,8 @@ V VariableOps::relu(Where where) && { return tapegrad::relu(std::move(self()), w
 V VariableOps::floor(Where where) const { return tapegrad::floor(self(), where); }
 V VariableOps::ceil(Where where) const { return tapegrad::ceil(self(), where); }
 V VariableOps::round(Where where) const { return tapegrad::round(self(), where); }
-V VariableOps::clamp(std::nullopt_t, const Operand& max) const { return clamp_max(max); }
+V VariableOps::clamp(detail::NoBound, const Operand& max) const { return clamp_max(max); }
+V VariableOps::clip(detail::NoBound, const Operand& max) const { return clamp_max(max); }
 V VariableOps::round(RoundOptions options, Where where) const {
   return tapegrad::round(self(), options, where);
 }
@@ -387,16 +394,30 @@ V& VariableOps::add_(const Operand& other, Number alpha) {
 V& VariableOps::sub_(const Operand& other, Number alpha) {
   return tapegrad::sub_(self(), {tapegrad::mul(other, {alpha, other.where}), other.where});
 }
+V& VariableOps::add_(const Operand& other, AlphaOptions options) {
+  return add_(other, options.alpha);
+}
+V& VariableOps::sub_(const Operand& other, AlphaOptions options) {
+  return sub_(other, options.alpha);
+}
 V& VariableOps::mul_(const Operand& other) { return tapegrad::mul_(self(), other); }
 V VariableOps::div(const Operand& other, std::string_view rounding_mode) const {
   return tapegrad::div({self(), other.where}, other, rounding_mode);
 }
 V& VariableOps::div_(const Operand& other) { return tapegrad::div_(self(), other); }
+V& VariableOps::div_(const Operand& other, std::string_view rounding_mode) {
+  return write("div_", before().div(other, rounding_mode), other.where);
+}
 V& VariableOps::copy_(const Tensor& values, Where where) { return copy_(V(values), where); }
 V& VariableOps::copy_(const V& values, Where where) {
   return tapegrad::copy_(self(), values, where);
 }
 V& VariableOps::fill_(Number value, Where where) { return tapegrad::fill_(self(), value, where); }
+V& VariableOps::fill_(const V& value, Where where) {
+  if (value.rank() != 0)
+    fail<ShapeError>("fill_: a value of rank 0 wanted, not of shape ", value.shape());
+  return tapegrad::copy_(self(), value, where);
+}
 V& VariableOps::zero_(Where where) { return tapegrad::zero_(self(), where); }
 V& VariableOps::neg_(Where where) { return tapegrad::neg_(self(), where); }
 V& VariableOps::exp_(Where where) { return tapegrad::exp_(self(), where); }
@@ -405,48 +426,48 @@ V& VariableOps::tanh_(Where where) { return tapegrad::tanh_(self(), where); }
 V& VariableOps::relu_(Where where) { return tapegrad::relu_(self(), where); }
 V& VariableOps::sigmoid_(Where where) { return tapegrad::sigmoid_(self(), where); }
 V& VariableOps::abs_(Where where) { return write("abs_", before().abs(where), where); }
-V& VariableOps::sign_(Where where) { return write("sign_", before().sign(where), where); }
+V& VariableOps::sign_(Where where) { return write("sign_", OfOne(&V::sign), where); }
 V& VariableOps::square_(Where where) { return write("square_", before().square(where), where); }
-V& VariableOps::rsqrt_(Where where) { return write("rsqrt_", before().rsqrt(where), where); }
+V& VariableOps::rsqrt_(Where where) { return write("rsqrt_", OfOne(&V::rsqrt), where); }
 V& VariableOps::reciprocal_(Where where) {
-  return write("reciprocal_", before().reciprocal(where), where);
+  return write("reciprocal_", OfOne(&V::reciprocal), where);
 }
 V& VariableOps::log_(Where where) { return write("log_", before().log(where), where); }
-V& VariableOps::log2_(Where where) { return write("log2_", before().log2(where), where); }
-V& VariableOps::log10_(Where where) { return write("log10_", before().log10(where), where); }
-V& VariableOps::log1p_(Where where) { return write("log1p_", before().log1p(where), where); }
-V& VariableOps::expm1_(Where where) { return write("expm1_", before().expm1(where), where); }
-V& VariableOps::sin_(Where where) { return write("sin_", before().sin(where), where); }
-V& VariableOps::cos_(Where where) { return write("cos_", before().cos(where), where); }
-V& VariableOps::erf_(Where where) { return write("erf_", before().erf(where), where); }
-V& VariableOps::floor_(Where where) { return write("floor_", before().floor(where), where); }
-V& VariableOps::ceil_(Where where) { return write("ceil_", before().ceil(where), where); }
-V& VariableOps::round_(Where where) { return write("round_", before().round(where), where); }
-V& VariableOps::trunc_(Where where) { return write("trunc_", before().trunc(where), where); }
-V& VariableOps::frac_(Where where) { return write("frac_", before().frac(where), where); }
+V& VariableOps::log2_(Where where) { return write("log2_", OfOne(&V::log2), where); }
+V& VariableOps::log10_(Where where) { return write("log10_", OfOne(&V::log10), where); }
+V& VariableOps::log1p_(Where where) { return write("log1p_", OfOne(&V::log1p), where); }
+V& VariableOps::expm1_(Where where) { return write("expm1_", OfOne(&V::expm1), where); }
+V& VariableOps::sin_(Where where) { return write("sin_", OfOne(&V::sin), where); }
+V& VariableOps::cos_(Where where) { return write("cos_", OfOne(&V::cos), where); }
+V& VariableOps::erf_(Where where) { return write("erf_", OfOne(&V::erf), where); }
+V& VariableOps::floor_(Where where) { return write("floor_", OfOne(&V::floor), where); }
+V& VariableOps::ceil_(Where where) { return write("ceil_", OfOne(&V::ceil), where); }
+V& VariableOps::round_(Where where) { return write("round_", OfOne(&V::round), where); }
+V& VariableOps::trunc_(Where where) { return write("trunc_", OfOne(&V::trunc), where); }
+V& VariableOps::frac_(Where where) { return write("frac_", OfOne(&V::frac), where); }
 V& VariableOps::clamp_(const Operand& min, const Operand& max) {
   return write("clamp_", before().clamp(min, max), min.where);
 }
 V& VariableOps::clip_(const Operand& min, const Operand& max) {
   return write("clip_", before().clamp(min, max), min.where);
 }
+V& VariableOps::clamp_(detail::NoBound, const Operand& max) { return clamp_max_(max); }
+V& VariableOps::clip_(detail::NoBound, const Operand& max) { return clamp_max_(max); }
 V& VariableOps::clamp_min_(const Operand& min) {
-  return write("clamp_min_", before().clamp_min(min), min.where);
+  return write("clamp_min_", OfTwo(&V::clamp_min), min);
 }
 V& VariableOps::clamp_max_(const Operand& max) {
-  return write("clamp_max_", before().clamp_max(max), max.where);
+  return write("clamp_max_", OfTwo(&V::clamp_max), max);
 }
 V& VariableOps::pow_(const Operand& other) {
   return write("pow_", before().pow(other), other.where);
 }
 V& VariableOps::remainder_(const Operand& other) {
-  return write("remainder_", before().remainder(other), other.where);
+  return write("remainder_", OfTwo(&V::remainder), other);
 }
-V& VariableOps::fmod_(const Operand& other) {
-  return write("fmod_", before().fmod(other), other.where);
-}
+V& VariableOps::fmod_(const Operand& other) { return write("fmod_", OfTwo(&V::fmod), other); }
 V& VariableOps::floor_divide_(const Operand& other) {
-  return write("floor_divide_", before().floor_divide(other), other.where);
+  return write("floor_divide_", OfTwo(&V::floor_divide), other);
 }
 V& VariableOps::lerp_(const V& end, const Operand& weight) {
   return write("lerp_", before().lerp(end, weight), weight.where);

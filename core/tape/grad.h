@@ -22,6 +22,26 @@ struct GradOptions {
                               // throwing
 };
 
+/// A list of at least one variable. {} does not convert to it, so that {.retain_graph = true} means
+/// BackwardOptions.
+struct ChosenLeaves {
+  template <std::derived_from<Variable>... V>
+  requires(sizeof...(V) > 0) ChosenLeaves(const V&... leaves) : list{leaves...} {}
+  ChosenLeaves(std::vector<Variable> leaves) : list(std::move(leaves)) {}
+  std::vector<Variable> list;
+};
+/// Options of a backward pass that accumulates into chosen leaves only: loss.backward({.inputs =
+/// {w, b}}), loss.backward({.inputs = model.parameters()}).
+struct BackwardInto {
+  bool retain_graph = false;
+  bool create_graph = false;
+  ChosenLeaves inputs;
+};
+/// Accumulates the gradients of several results in one pass, each of one element unless seeds are
+/// given: backward({loss_a, loss_b}).
+void backward(VariableList ys, VariableList seeds = {}, BackwardOptions options = {},
+              Where where = Where::current());
+
 /// Returns the gradients of y with respect to xs. Does not change the gradients of leaves. Runs
 /// only the rules on a path from y to one of xs; calls no hooks of other nodes. Throws
 /// AutogradError if y does not depend on one of xs.

@@ -61,6 +61,17 @@ static void note_read(const Tensor& x, const char* function) {
     step->on_read(x, function);
 }
 
+Variable Variable::cuda(int index, Where where) const {
+  return to(Device(DeviceType::kCuda, int8_t(index)), where);
+}
+
+void* Variable::data_ptr(Where where) const {
+  check_type(dtype(), where);  // that the elements are on the CPU
+  const Tensor& elements = value();
+  elements.storage().keep_in_order();  // the caller keeps the address
+  return elements.storage().data() + storage_offset() * int64_t(size_of(dtype()));
+}
+
 void Variable::check_type(DType dtype, Where where) const {
   check_at(where, [&] {
     if (dtype != this->dtype())

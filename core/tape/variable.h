@@ -12,23 +12,12 @@
 #include <optional>
 
 #include "core/base/accessor.h"
-#include "core/base/by_name.h"
 #include "core/base/tensor.h"
+#include "core/tape/backward_options.h"
 #include "core/tape/node.h"
 #include "core/tape/variable_ops.h"
 
 namespace tapegrad {
-
-/// Options of zero_grad({.set_to_none = false}).
-struct ZeroGradOptions {
-  ByName by_name = {};
-  bool set_to_none = true;
-};
-
-struct BackwardOptions {
-  bool retain_graph = false;  // keep saved tensors for another backward pass through the same graph
-  bool create_graph = false;  // record the backward pass itself; implies retain_graph
-};
 
 namespace detail {
 /// Returns an index as int64. An index that does not fit becomes the largest int64, which is never
@@ -163,6 +152,7 @@ class Variable : public VariableOps {
   void zero_grad(bool set_to_none = true) const;
   /// Makes grad() available for the result of an op.
   void retain_grad() const;
+  bool retains_grad() const { return state_ && state_->retained && !is_leaf(); }
 
   /// Calls the hook with each complete gradient of this variable before the gradient is used. The
   /// hook may return a replacement, or an empty Variable to leave the gradient unchanged. A hook
@@ -194,6 +184,9 @@ class Variable : public VariableOps {
   /// register_post_accumulate_grad_hook() may have changed.
   void backward(BackwardOptions options = {}, Where where = Where::current()) const;
   void backward(const Variable& seed, BackwardOptions options = {},
+                Where where = Where::current()) const;
+  void backward(const BackwardInto& options, Where where = Where::current()) const;
+  void backward(const Variable& seed, const BackwardInto& options,
                 Where where = Where::current()) const;
   /// libtorch's order: y.backward(seed, retain_graph, create_graph), where the seed may be {}.
   template <std::same_as<bool> B>
@@ -269,15 +262,12 @@ class Variable : public VariableOps {
   }
   int dim() const { return rank(); }
   int ndim() const { return rank(); }
-  int ndimension() const { return rank(); }
   const Strides& strides() const { return value().strides(); }
   int64_t stride(int dim) const;  // in elements
   int64_t element_size() const { return int64_t(size_of(dtype())); }
-  int64_t nbytes() const { return numel() * element_size(); }
   DType scalar_type() const { return dtype(); }
   bool is_contiguous() const { return value().is_contiguous(); }
   bool is_cuda() const { return device().type == DeviceType::kCuda; }
-  bool is_floating_point() const { return is_float(dtype()); }
   Variable astype(DType dtype, Where where = Where::current()) const { return to(dtype, where); }
   Variable toType(DType dtype, Where where = Where::current()) const { return to(dtype, where); }
   Variable to(const torch::TensorOptions& options) const;  // to their device and dtype
@@ -287,7 +277,12 @@ class Variable : public VariableOps {
   Variable to(Device device, DType dtype, Where where = Where::current()) const {
     return to(device, where).to(dtype, where);
   }
+  template <std::same_as<bool> B>
+  Variable to(Device device, DType dtype, B, Where where = Where::current()) const {
+    return to(device, dtype, where);
+  }
   Variable cuda(Where where = Where::current()) const { return to(gpu, where); }
+  Variable cuda(int index, Where where = Where::current()) const;
   Variable T(Where where = Where::current()) const { return t(where); }
   template <typename V>
   V* data_ptr(Where where = Where::current()) const {
@@ -299,6 +294,7 @@ class Variable : public VariableOps {
     value().storage().keep_in_order();  // the caller keeps the address
     return data;
   }
+  void* data_ptr(Where where = Where::current()) const;
 
   /// Returns access to the elements of a tensor of rank n on the CPU: `auto a = x.accessor<float,
   /// 2>(); a[i][j] = 1;`. Accesses are not recorded. The accessor must not outlive the tensor.
@@ -475,6 +471,9 @@ const Tensor& Tensor::copy_(const X& values) const {
 inline const Variable& ReductionOps::self() const { return static_cast<const Variable&>(*this); }
 inline const Variable& VariableOps::self() const { return static_cast<const Variable&>(*this); }
 inline Variable& VariableOps::self() { return static_cast<Variable&>(*this); }
+template <typename T>
+requires(!std::same_as<T, void>) std::vector<T> VariableOps::tolist(Where where)
+const { return self().template to_vector<T>(where); }
 inline Variable::Iterator Variable::begin() const { return {*this, 0}; }
 inline Variable::Iterator Variable::end() const { return {*this, size(0)}; }
 

@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "core/base/tensor.h"
-#include "core/tape/reduction_ops.h"
+#include "core/tape/further_ops.h"
 #include "core/tape/sections.h"
 
 namespace tapegrad {
 
 class Variable;
-struct Operand;      // ops/binary.h: a variable or a number
 class NestedValues;  // ops/create.h
 class Subscript;     // ops/subscript.h
 struct Slice;
@@ -38,9 +37,16 @@ struct Slogdet;  // ops/linalg.h
 namespace torch {
 struct TensorOptions;  // ops/create.h
 }
+namespace detail {
+/// {} or std::nullopt in place of a bound: x.clamp({}, 0.5).
+struct NoBound {
+  NoBound() = default;
+  NoBound(std::nullopt_t) {}
+};
+}  // namespace detail
 
 /// Base of Variable.
-class VariableOps : public ReductionOps {
+class VariableOps : public FurtherOps {
  public:
   // Running sums and sorting.
   Variable cumsum(int dim, Where where = Where::current()) const;
@@ -256,9 +262,10 @@ class VariableOps : public ReductionOps {
                       Where where = Where::current()) const;
   Variable clamp(const Operand& min, const Operand& max) const;
   Variable clamp(const Operand& min) const;
-  Variable clamp(std::nullopt_t, const Operand& max) const;
+  Variable clamp(detail::NoBound, const Operand& max) const;
   Variable clamp(ClampOptions options, Where where = Where::current()) const;
   Variable clip(const Operand& min, const Operand& max) const;
+  Variable clip(detail::NoBound, const Operand& max) const;
   Variable clamp_min(const Operand& min) const;
   Variable clamp_max(const Operand& max) const;
   Variable softmax(int dim, Where where = Where::current()) const;
@@ -371,11 +378,16 @@ class VariableOps : public ReductionOps {
   Variable& sub_(const Operand& other);
   Variable& add_(const Operand& other, Number alpha);
   Variable& sub_(const Operand& other, Number alpha);
+  Variable& add_(const Operand& other, AlphaOptions options);
+  Variable& sub_(const Operand& other, AlphaOptions options);
   Variable& mul_(const Operand& other);
   Variable& div_(const Operand& other);
+  Variable& div_(const Operand& other, std::string_view rounding_mode);
   Variable& copy_(const Variable& values, Where where = Where::current());
   Variable& copy_(const Tensor& values, Where where = Where::current());
   Variable& fill_(Number value, Where where = Where::current());
+  /// Fills the variable with the value of a variable of rank 0.
+  Variable& fill_(const Variable& value, Where where = Where::current());
   Variable& zero_(Where where = Where::current());
   Variable& neg_(Where where = Where::current());
   Variable& exp_(Where where = Where::current());
@@ -403,6 +415,8 @@ class VariableOps : public ReductionOps {
   Variable& frac_(Where where = Where::current());
   Variable& clamp_(const Operand& min, const Operand& max);
   Variable& clip_(const Operand& min, const Operand& max);
+  Variable& clamp_(detail::NoBound, const Operand& max);
+  Variable& clip_(detail::NoBound, const Operand& max);
   Variable& clamp_min_(const Operand& min);
   Variable& clamp_max_(const Operand& max);
   Variable& pow_(const Operand& other);
@@ -491,7 +505,10 @@ class VariableOps : public ReductionOps {
   auto numpy() const {
     static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.numpy()");
   }
-  template <typename V = void>
+  template <typename T>
+  requires(!std::same_as<T, void>) std::vector<T> tolist(Where where = Where::current())
+  const;
+  template <std::same_as<void> V = void>
   auto tolist() const {
     static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.tolist()");
   }
@@ -567,12 +584,6 @@ class VariableOps : public ReductionOps {
  private:
   const Variable& self() const;
   Variable& self();
-  /// Returns the operand of an op whose result is written over this variable: a copy if the op is
-  /// recorded, since its rule may need the value.
-  Variable before() const;
-  /// Copies the result of an op over this variable. Throws DTypeError or ShapeError if the result
-  /// has another dtype or shape.
-  Variable& write(std::string_view op, const Variable& result, Where where);
 };
 
 }  // namespace tapegrad

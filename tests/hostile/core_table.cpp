@@ -40,6 +40,7 @@ void use(const Variable& y) {
 
 void add_variable_rows(Table& table) {
   table.leave_out("private", "self");
+  table.leave_out("calls to_vector(), which has a row", "tolist");
   table.add(
       "Variable::Variable Variable::value Variable::shape Variable::rank Variable::numel "
       "Variable::dtype Variable::device",

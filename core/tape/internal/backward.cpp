@@ -413,6 +413,52 @@ std::vector<Variable> gradients_of(std::span<const Variable> ys, std::span<const
 
 }  // namespace
 
+void Variable::backward(const BackwardInto& options, Where where) const {
+  backward(Variable(), options, where);
+}
+
+void Variable::backward(const Variable& seed, const BackwardInto& options, Where where) const {
+  try {
+    std::vector<Variable> leaves;  // each once
+    for (const Variable& x : options.inputs.list) {
+      if (!x.requires_grad()) fail<AutogradError>("backward: an input requires no gradient");
+      if (!x.is_leaf())
+        fail<AutogradError>(
+            "backward: an input is the result of an op; grad(y, x) returns its "
+            "gradient");
+      const auto is_x = [&x](const Variable& leaf) { return leaf.edge().node == x.edge().node; };
+      if (std::none_of(leaves.begin(), leaves.end(), is_x)) leaves.push_back(x);
+    }
+    std::vector<Variable> gradients = gradients_of({this, 1}, leaves, {&seed, 1},
+                                                   {.retain_graph = options.retain_graph,
+                                                    .create_graph = options.create_graph,
+                                                    .allow_unused = true});
+    if (is_recomputing()) return;  // a checkpoint added these in its first run
+    Recording mode(options.create_graph);
+    for (size_t i = 0; i < leaves.size(); ++i)
+      if (gradients[i].defined())
+        static_cast<Leaf&>(*leaves[i].edge().node).add_gradient(std::move(gradients[i]));
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
+}
+
+void backward(VariableList ys, VariableList seeds, BackwardOptions options, Where where) {
+  try {
+    if (!seeds.empty() && seeds.size() != ys.size())
+      fail<AutogradError>("backward: ", seeds.size(), " seeds for ", ys.size(), " results");
+    BackwardPass pass(options);
+    for (size_t k = 0; k < ys.size(); ++k)
+      pass.add_root(ys[k], seeds.empty() ? Variable() : seeds[k]);
+    pass.run();
+    if (!is_recomputing()) pass.add_to_leaves();
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
+}
+
 std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
                            std::span<const Variable> seeds, GradOptions options, Where where) {
   try {
