@@ -298,6 +298,19 @@ Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Si
             dilation,
             groups,
             bias}) {}
+Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
+               tapegrad::Padding<Size2d> padding, Size2d dilation, int64_t groups, bool bias,
+               Choice<PaddingMode> padding_mode, Where where)
+    : Conv({{where},
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode}) {}
 Variable Conv2d::forward(const Variable& x, Epilogue epilogue, Where where) const {
   infer_weight(x);
   Variable computed;

@@ -119,6 +119,9 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
          tapegrad::Padding<Size2d> padding = 0, Size2d dilation = 1, int64_t groups = 1,
          bool bias = true, Where where = Where::current());
+  Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
+         tapegrad::Padding<Size2d> padding, Size2d dilation, int64_t groups, bool bias,
+         Choice<PaddingMode> padding_mode, Where where = Where::current());
   using Conv::forward;
   /// Returns the epilogue of forward(x), computed by one kernel.
   Variable forward(const Variable& x, Epilogue epilogue, Where where = Where::current()) const;
@@ -255,6 +258,19 @@ class Pool : public Stateless<Self> {
   }
   /// Takes the size of a window, and options by name: MaxPool2d(3, {.stride = 2}).
   Pool(Size kernel_size, Options options) : Pool((options.kernel_size = kernel_size, options)) {}
+  /// PyTorch's order of AvgPool2d: AvgPool2d(3, 2, 1, true, false).
+  template <std::same_as<bool> B>
+  requires requires { &Options::count_include_pad; }
+  Pool(Size kernel_size, OptionalSize<Size> stride, Size padding, B ceil_mode,
+       bool count_include_pad = true, std::optional<int64_t> divisor_override = {},
+       Where where = Where::current())
+      : Pool(Options{.by_name = {where},
+                     .kernel_size = kernel_size,
+                     .stride = stride,
+                     .padding = padding,
+                     .ceil_mode = ceil_mode,
+                     .count_include_pad = count_include_pad,
+                     .divisor_override = divisor_override}) {}
 
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return Self::pool(x, options_, where);

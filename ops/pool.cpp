@@ -1,12 +1,16 @@
 #include "ops/pool.h"
 
+#include <algorithm>
+
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
+#include "ops/binary.h"
 #include "ops/internal/is_recorded.h"
 #include "ops/internal/limits.h"
 #include "ops/internal/pool_parts.h"
 #include "ops/internal/unbatched.h"
 #include "ops/internal/window.h"
+#include "ops/rearrange.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -239,6 +243,23 @@ Variable detail::max_unpool(std::string_view op, const Variable& x, const Variab
   return reshape(y, to);
 }
 
+/// Returns the sums of the windows, divided by one number. Zeros are appended to the image for
+/// windows of ceil_mode, so that every window has the same size.
+static Variable divided_sums(const Variable& x, AvgPool2dOptions options, const Shape& to,
+                             Where where) {
+  const Size2d kernel = options.kernel_size, stride = *options.stride, padding = options.padding;
+  const auto missing = [](int64_t windows, int64_t step, int64_t window, int64_t size) {
+    return std::max<int64_t>(0, (windows - 1) * step + window - size);
+  };
+  const int64_t below = missing(to[2], stride.height, kernel.height, x.size(2) + padding.height);
+  const int64_t right = missing(to[3], stride.width, kernel.width, x.size(3) + padding.width);
+  const Variable padded = pad(x, {padding.width, std::max(right, padding.width), padding.height,
+                                  std::max(below, padding.height)});
+  const double size = double(kernel.height) * double(kernel.width);
+  return avg_pool2d(padded, {.kernel_size = kernel, .stride = stride}, where) *
+         (size / double(*options.divisor_override));
+}
+
 Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where) {
   const ErrorLine line(where);
   if (is_unbatched(x, 2)) [[unlikely]]
@@ -249,6 +270,12 @@ Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where) {
                                  .stride = *options.stride,
                                  .padding = options.padding,
                                  .ceil_mode = options.ceil_mode});
+  if (options.divisor_override) [[unlikely]] {
+    if (*options.divisor_override < 1)
+      fail<ArgumentError>("avg_pool2d: .divisor_override is ", *options.divisor_override,
+                          ", not at least 1");
+    return divided_sums(x, options, to, where);
+  }
   return apply(AvgPool{{.options = options}, to}, where, x);
 }
 

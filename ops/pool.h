@@ -64,7 +64,8 @@ struct AvgPoolOptions {
   OptionalSize<Size> stride = {};
   Size padding = 0;
   bool ceil_mode = false;
-  bool count_include_pad = true;  // whether the divisor counts padding
+  bool count_include_pad = true;                 // whether the divisor counts padding
+  std::optional<int64_t> divisor_override = {};  // of every window; otherwise its size
 };
 using AvgPool1dOptions = AvgPoolOptions<int64_t>;
 using AvgPool2dOptions = AvgPoolOptions<Size2d>;

@@ -37,7 +37,8 @@ AvgPool2dOptions flat(const AvgPool1dOptions& o) {
           .stride = Size2d(1, o.stride.value_or(o.kernel_size)),
           .padding = {0, o.padding},
           .ceil_mode = o.ceil_mode,
-          .count_include_pad = o.count_include_pad};
+          .count_include_pad = o.count_include_pad,
+          .divisor_override = o.divisor_override};
 }
 
 /// Window sizes of a volume within planes, and across planes: along the rows of
@@ -239,8 +240,15 @@ Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
   const Split kernel = split(o.kernel_size, 1), padding = split(o.padding, 0);
   const Split stride = split(o.stride.value_or(o.kernel_size), 1);
   const auto pool = [&](const Variable& images, Size2d Split::*part) {
-    return avg_pool2d(images, kernel.*part, stride.*part, padding.*part, o.ceil_mode,
-                      o.count_include_pad);
+    AvgPool2dOptions options{.kernel_size = kernel.*part,
+                             .stride = stride.*part,
+                             .padding = padding.*part,
+                             .ceil_mode = o.ceil_mode,
+                             .count_include_pad = o.count_include_pad};
+    // The sums within planes are divided, and then those across planes are only added.
+    if (o.divisor_override)
+      options.divisor_override = part == &Split::in_planes ? *o.divisor_override : 1;
+    return avg_pool2d(images, options);
   };
   return pool_volume(
              x.to(wide(x.dtype())),

@@ -74,6 +74,17 @@ Variable interpolate(const V& x, OutputSize size, Choice<SampleMode> mode,
                      where);
 }
 
+/// PyTorch's order with a factor: interpolate(x, {}, 2), interpolate(x, {}, 0.5, "bilinear").
+template <std::convertible_to<const Variable&> V, typename Factor>
+requires std::is_arithmetic_v<Factor> Variable
+interpolate(const V& x, detail::NoBound, Factor scale_factor,
+            Choice<SampleMode> mode = SampleMode::kNearest, bool align_corners = false,
+            Where where = Where::current()) {
+  return interpolate(
+      x, {.scale_factor = double(scale_factor), .mode = mode, .align_corners = align_corners},
+      where);
+}
+
 /// Returns the sampling grid of an affine map, for grid_sample: theta [n, 2, 3] and size
 /// [n, c, h, w] give [n, h, w, 2] of pairs (x, y); theta [n, 3, 4] and size [n, c, d, h, w] give
 /// [n, d, h, w, 3] of triples (x, y, z).
