@@ -289,15 +289,8 @@ Conv2d::Conv2d(ConvOptions<Size2d> options) : Conv(options) {}
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
                tapegrad::Padding<Size2d> padding, Size2d dilation, int64_t groups, bool bias,
                Where where)
-    : Conv({{where},
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias}) {}
+    : Conv2d(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+             PaddingMode::kZeros, where) {}
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
                tapegrad::Padding<Size2d> padding, Size2d dilation, int64_t groups, bool bias,
                Choice<PaddingMode> padding_mode, Where where)

@@ -75,6 +75,17 @@ ReplacedParameters::ReplacedParameters(Module& model, const VariableMap& values)
       }
 }
 
+VariableMap detail::map_of(const NamedList<NamedVariable>& parameters) {
+  VariableMap map;
+  for (const NamedVariable& p : parameters) map.emplace(p.name, p.variable);
+  return map;
+}
+VariableMap detail::map_of(const TensorMap& state) {
+  VariableMap map;
+  for (const auto& [name, value] : state) map.emplace(name, Variable(value));
+  return map;
+}
+
 ReplacedParameters::~ReplacedParameters() {
   for (auto& [member, old] : before_) *member = std::move(old);
 }

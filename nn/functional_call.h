@@ -21,6 +21,11 @@ using VariableMap = std::map<std::string, Variable>;
 
 namespace nn {
 
+namespace detail {
+VariableMap map_of(const NamedList<NamedVariable>& parameters);
+VariableMap map_of(const TensorMap& state);
+}  // namespace detail
+
 /// Returns handles to the parameters, by name.
 VariableMap parameter_map(const Module& model);
 
@@ -51,6 +56,17 @@ template <typename M, typename... Xs>
 auto functional_call(M& model, const VariableMap& parameters, const Xs&... xs) {
   const ReplacedParameters replaced(model, parameters);
   return model(xs...);
+}
+
+/// Overloads with the parameters of another model: functional_call(model, other.named_parameters(),
+/// x), functional_call(model, other.state_dict(), x).
+template <typename M, std::same_as<NamedList<NamedVariable>> Named, typename... Xs>
+auto functional_call(M& model, const Named& parameters, const Xs&... xs) {
+  return functional_call(model, detail::map_of(parameters), xs...);
+}
+template <typename M, std::same_as<TensorMap> State, typename... Xs>
+auto functional_call(M& model, const State& state, const Xs&... xs) {
+  return functional_call(model, detail::map_of(state), xs...);
 }
 
 /// Overload with PyTorch's tuple of arguments: functional_call(model, weights, {x, mask}).

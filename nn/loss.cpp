@@ -31,6 +31,13 @@ NLLLoss::NLLLoss(const Variable& weight, NllLossOptions options) : NLLLoss(std::
 }
 BCELoss::BCELoss(BCEOptions options) : with(std::move(options)) {}
 BCEWithLogitsLoss::BCEWithLogitsLoss(BceWithLogitsOptions options) : with(std::move(options)) {}
+BCELoss::BCELoss(const Variable& weight, BCEOptions options) : BCELoss(std::move(options)) {
+  with.weight = weight;
+}
+BCEWithLogitsLoss::BCEWithLogitsLoss(const Variable& weight, BceWithLogitsOptions options)
+    : BCEWithLogitsLoss(std::move(options)) {
+  with.weight = weight;
+}
 KLDivLoss::KLDivLoss(KLDivOptions options) : with(options) {}
 
 Variable MSELoss::forward(const Variable& x, const Variable& target, Where where) const {
@@ -63,6 +70,8 @@ Variable KLDivLoss::forward(const Variable& x, const Variable& target, Where whe
                                      : loss;
 }
 
+SmoothL1Loss::SmoothL1Loss(Reduction reduction, double beta, Where where)
+    : SmoothL1Loss(SmoothL1Options{.reduction = reduction, .beta = beta}, where) {}
 HuberLoss::HuberLoss(Reduction reduction, double delta, Where where)
     : HuberLoss(HuberOptions{reduction, delta}, where) {}
 LinearCrossEntropyLoss::LinearCrossEntropyLoss(int64_t in_features, int64_t num_classes,

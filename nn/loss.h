@@ -29,6 +29,7 @@ struct SmoothL1Loss final : Stateless<SmoothL1Loss> {
   template <std::floating_point T>
   explicit SmoothL1Loss(T beta, Where where = Where::current())
       : SmoothL1Loss(SmoothL1Options{.beta = double(beta)}, where) {}
+  explicit SmoothL1Loss(Reduction reduction, double beta = 1.0, Where where = Where::current());
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct HuberLoss final : Stateless<HuberLoss> {
@@ -87,12 +88,16 @@ struct NLLLoss final : Stateless<NLLLoss> {
 struct BCELoss final : Stateless<BCELoss> {
   BCEOptions with;
   explicit BCELoss(BCEOptions options = {});
+  /// Takes the weights of the elements.
+  explicit BCELoss(const Variable& weight, BCEOptions options = {});
   void members(Members& m) override;
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct BCEWithLogitsLoss final : Stateless<BCEWithLogitsLoss> {
   BceWithLogitsOptions with;
   explicit BCEWithLogitsLoss(BceWithLogitsOptions options = {});
+  /// Takes the weights of the elements, as PyTorch's first argument; pos_weight has a name.
+  explicit BCEWithLogitsLoss(const Variable& weight, BceWithLogitsOptions options = {});
   void members(Members& m) override;
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };

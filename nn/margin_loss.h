@@ -68,6 +68,9 @@ struct MultiLabelMarginLoss final
 };
 struct PoissonNLLLoss final : Function2<PoissonNLLLoss, poisson_nll_loss, PoissonNllOptions> {
   explicit PoissonNLLLoss(PoissonNllOptions options = {});
+  template <std::same_as<bool> B>
+  explicit PoissonNLLLoss(B log_input, bool full = false)
+      : PoissonNLLLoss(PoissonNllOptions{.log_input = log_input, .full = full}) {}
 };
 /// forward() takes x, target and variance.
 struct GaussianNLLLoss final
@@ -80,6 +83,9 @@ struct GaussianNLLLoss final
 
 struct MultiMarginLoss final : Function2<MultiMarginLoss, multi_margin_loss, MultiMarginOptions> {
   explicit MultiMarginLoss(MultiMarginOptions options = {}, Where where = Where::current());
+  template <std::integral P>
+  explicit MultiMarginLoss(P p, double margin = 1.0, Where where = Where::current())
+      : MultiMarginLoss(MultiMarginOptions{.p = int(p), .margin = margin}, where) {}
   void members(Members& m) override;
 };
 struct MultiLabelSoftMarginOptions {

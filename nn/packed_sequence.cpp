@@ -220,6 +220,25 @@ PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& packed
           last_c.empty() ? Variable() : index_select(cat(last_c, 0), 1, unsort)};
 }
 
+std::vector<Variable> unpad_sequence(const Variable& padded, const std::vector<int64_t>& lengths,
+                                     bool batch_first) {
+  const Variable by_batch = batch_first ? padded : transpose(padded, 0, 1);
+  const int64_t longest = by_batch.size(1);
+  if (int64_t(lengths.size()) != by_batch.size(0))
+    fail<ArgumentError>("unpad_sequence: ", lengths.size(), " lengths for ", by_batch.size(0),
+                        " sequences");
+  std::vector<Variable> sequences;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] < 0 || lengths[i] > longest)
+      fail<ArgumentError>("unpad_sequence: a length of ", lengths[i], " of ", longest);
+    sequences.push_back(by_batch[i].narrow(0, 0, lengths[i]));
+  }
+  return sequences;
+}
+std::vector<Variable> unpad_sequence(const Variable& padded, const Variable& lengths,
+                                     bool batch_first) {
+  return unpad_sequence(padded, lengths.to_vector<int64_t>(), batch_first);
+}
 Variable pad_sequence(std::initializer_list<Variable> sequences, bool batch_first,
                       double padding_value) {
   return pad_sequence(std::span<const Variable>(sequences.begin(), sequences.size()), batch_first,

@@ -29,6 +29,13 @@ struct PadSequenceOptions {
 Variable pad_sequence(std::span<const Variable> sequences, PadSequenceOptions options);
 Variable pad_sequence(std::initializer_list<Variable> sequences, PadSequenceOptions options);
 
+/// Returns the sequences of padded sequences, each without its padding: the inverse of
+/// pad_sequence(). Throws ArgumentError for a length that is negative or exceeds the padded one.
+std::vector<Variable> unpad_sequence(const Variable& padded, const std::vector<int64_t>& lengths,
+                                     bool batch_first = false);
+std::vector<Variable> unpad_sequence(const Variable& padded, const Variable& lengths,
+                                     bool batch_first = false);
+
 /// Padded sequences and their lengths, in any order. LSTM, GRU and RNN read only the elements
 /// within the lengths. The functions below throw ArgumentError unless there is one length for each
 /// sequence, from 1 to the number of time steps.
@@ -109,6 +116,7 @@ using nn::pack_sequence;
 using nn::PackedSequence;
 using nn::pad_packed_sequence;
 using nn::pad_sequence;
+using nn::unpad_sequence;
 }  // namespace utils::rnn
 
 }  // namespace tapegrad::nn

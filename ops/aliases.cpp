@@ -186,4 +186,8 @@ Variable normal(double mean, double std, const Shape& shape, Where where) {
 }
 Variable random_normal(const Shape& shape) { return randn(shape); }
 Variable random_uniform(const Shape& shape) { return rand(shape); }
+Variable linalg::vander(const Variable& x, std::optional<int64_t> n, Where where) {
+  return tapegrad::vander(x, n, true, where);
+}
+
 }  // namespace tapegrad

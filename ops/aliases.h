@@ -274,6 +274,8 @@ norm(const Variable& x, const Ord& ord, Where where = Where::current()) {
 }
 Variable norm(const Variable& x, double ord, Where where = Where::current());
 using tapegrad::cross, tapegrad::diagonal, tapegrad::matmul;
+/// Returns powers of x in ascending order; the function vander() has the opposite order.
+Variable vander(const Variable& x, std::optional<int64_t> n = {}, Where where = Where::current());
 }  // namespace linalg
 
 int64_t numel(const Variable& x);
@@ -297,7 +299,8 @@ using tapegrad::digamma, tapegrad::entr, tapegrad::erf, tapegrad::erfc, tapegrad
     tapegrad::exp2, tapegrad::expit, tapegrad::expm1, tapegrad::gammaln, tapegrad::log1p,
     tapegrad::log_softmax, tapegrad::logit, tapegrad::logsumexp, tapegrad::ndtr, tapegrad::ndtri,
     tapegrad::i0, tapegrad::i0e, tapegrad::i1, tapegrad::i1e, tapegrad::log_ndtr, tapegrad::psi,
-    tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlog1py, tapegrad::xlogy;
+    tapegrad::polygamma, tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlog1py,
+    tapegrad::xlogy;
 Variable multigammaln(const Variable& x, int64_t p, Where where = Where::current());
 }  // namespace special
 

@@ -66,6 +66,8 @@ namespace detail {
 Variable strided_blob(void* data, const Shape& shape, const Strides& strides, DType dtype);
 inline TensorOptions only(DType dtype) { return {.dtype = dtype}; }
 inline TensorOptions only(Device device) { return {.device = device}; }
+inline TensorOptions both(DType dtype, Device device) { return {.dtype = dtype, .device = device}; }
+inline TensorOptions both(Device device, DType dtype) { return both(dtype, device); }
 }  // namespace detail
 
 /// Creates a tensor from values in row-major order. Unless a dtype is given, the result has the
@@ -224,6 +226,23 @@ Variable full(const Shape& shape, Number value, O option) {
 template <std::same_as<std::vector<int64_t>> V>
 Variable empty(const V& shape) {
   return empty(Shape(shape));
+}
+/// A dtype and a device, in any order: zeros({2}, gpu, f64).
+template <OneOption A, OneOption B>
+Variable zeros(const Shape& shape, A one, B other) {
+  return zeros(shape, detail::both(one, other));
+}
+template <OneOption A, OneOption B>
+Variable ones(const Shape& shape, A one, B other) {
+  return ones(shape, detail::both(one, other));
+}
+template <OneOption A, OneOption B>
+Variable empty(const Shape& shape, A one, B other) {
+  return empty(shape, detail::both(one, other));
+}
+template <OneOption A, OneOption B>
+Variable full(const Shape& shape, Number value, A one, B other) {
+  return full(shape, value, detail::both(one, other));
 }
 // Overloads with sizes without braces: zeros(2, 3).
 template <std::integral... N>

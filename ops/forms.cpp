@@ -245,6 +245,7 @@ Variable randn_like(const Variable& x) {
   return randn(x.shape(), TensorOptions{.dtype = x.dtype(), .device = x.device()});
 }
 
+Variable randint_like(const Variable& x, int64_t high) { return randint_like(x, 0, high); }
 Variable randint_like(const Variable& x, int64_t low, int64_t high) {
   return randint(low, high, x.shape(), TensorOptions{.dtype = x.dtype(), .device = x.device()});
 }

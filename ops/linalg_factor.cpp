@@ -281,7 +281,7 @@ struct Lstsq {
 
 }  // namespace
 
-Qr qr(const Variable& x, QrMode mode, Where where) {
+Qr qr(const Variable& x, Choice<QrMode> mode, Where where) {
   const ErrorLine line(where);
   const std::vector<Variable> y = apply(QrFactors{mode}, where, x);
   return {y[0], y[1]};
@@ -354,19 +354,12 @@ bool is_upper(const Arguments& a) {
   return side == "U";
 }
 
-linalg::QrMode qr_mode(const std::string& name) {
-  if (name == "reduced") return linalg::QrMode::kReduced;
-  if (name == "complete") return linalg::QrMode::kComplete;
-  if (name == "r") return linalg::QrMode::kR;
-  fail<ArgumentError>("linalg.qr: mode: reduced, complete or r, not ", name);
-}
-
 }  // namespace
 
 void catalog_linalg_factor(Catalog& catalog) {
   using A = const Arguments&;
   catalog.add("linalg.qr(A, mode: str = reduced)", "A = Q R", [](A a) {
-    const auto [q, r] = linalg::qr(a[0], qr_mode(a.text("mode")));
+    const auto [q, r] = linalg::qr(a[0], a.text("mode"));
     return std::vector{q, r};
   });
   catalog.add("linalg.svd(A, full_matrices: bool = true)", "A = U diag(S) V^T", [](A a) {

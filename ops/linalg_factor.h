@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/by_name.h"
+#include "core/base/choice.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
@@ -17,6 +18,10 @@ enum class QrMode {
   kComplete,  // Q [..., m, m] and R [..., m, n]; no gradient where m > n
   kR,         // R only, Q is empty; no gradient
 };
+constexpr auto choice_names(QrMode) {
+  return std::to_array<ChoiceName<QrMode>>(
+      {{"reduced", QrMode::kReduced}, {"complete", QrMode::kComplete}, {"r", QrMode::kR}});
+}
 struct Qr {
   static constexpr int kParts = 2;
   Variable q, r;
@@ -24,7 +29,7 @@ struct Qr {
 };
 /// Computes A = Q R with orthonormal columns of Q and upper triangular R, whose diagonal may be
 /// negative. The gradient requires the first k columns to be linearly independent.
-Qr qr(const Variable& x, QrMode mode = QrMode::kReduced, Where where = Where::current());
+Qr qr(const Variable& x, Choice<QrMode> mode = QrMode::kReduced, Where where = Where::current());
 
 struct Svd {
   static constexpr int kParts = 3;

@@ -29,6 +29,7 @@ Variable rand_like(const Variable& x);
 Variable randn_like(const Variable& x);
 /// Returns uniform integers in [low, high), with the shape, dtype and device of x.
 Variable randint_like(const Variable& x, int64_t low, int64_t high);
+Variable randint_like(const Variable& x, int64_t high);
 // Overloads with sizes without braces: randn(2, 3).
 template <std::integral... N>
 requires(sizeof...(N) > 1) Variable rand(N... sizes) { return rand(Dims::of(sizes...)); }
@@ -41,6 +42,15 @@ Variable rand(const Shape& shape, O option) {
 template <OneOption O>
 Variable randn(const Shape& shape, O option) {
   return randn(shape, detail::only(option));
+}
+/// A dtype and a device, in any order: randn({2, 3}, f64, gpu).
+template <OneOption A, OneOption B>
+Variable rand(const Shape& shape, A one, B other) {
+  return rand(shape, detail::both(one, other));
+}
+template <OneOption A, OneOption B>
+Variable randn(const Shape& shape, A one, B other) {
+  return randn(shape, detail::both(one, other));
 }
 Variable rand(const Shape& shape, RandomGenerator& generator);
 Variable randn(const Shape& shape, RandomGenerator& generator);

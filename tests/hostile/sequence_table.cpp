@@ -32,6 +32,10 @@ void add_recurrent_rows(Table& table) {
     differentiate(nn::pad_sequence(xs, true, value));
     nn::pad_packed_sequence(nn::pack_sequence(xs));
   });
+  table.add("unpad_sequence",
+            [](const Variable& x, const std::vector<int64_t>& lengths, bool batch_first) {
+              nn::unpad_sequence(x, lengths, batch_first);
+            });
   table.add(
       "pack_padded_sequence pad_packed_sequence run_packed PackedSequence::data "
       "PackedSequence::batch_sizes",
