@@ -125,6 +125,7 @@
 #include "optim/custom.h"
 #include "optim/grad_scaler.h"
 #include "optim/lbfgs.h"
+#include "optim/lion.h"
 #include "optim/muon.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"

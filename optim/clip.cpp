@@ -8,6 +8,7 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
+#include "ops/create.h"
 #include "ops/internal/kernels/many_gradients.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
@@ -29,19 +30,21 @@ bool are_together(const Runs& runs, double norm_type) {
   });
 }
 
-/// Returns the sum of the elements' powers, or the largest element for an infinite norm.
-Variable total_of(const Runs& runs, double norm_type) {
-  Variable total;
-  for (const detail::GradientRun& run : runs)
-    for (const Variable& grad : run.grads) {
-      if (grad.numel() == 0) continue;
-      const DType wide = grad.dtype() == f16 || grad.dtype() == bf16 ? f32 : grad.dtype();
-      Variable part = norm(grad.to(wide), norm_type).to(f64);
-      if (!std::isinf(norm_type)) part = norm_type == 2 ? square(part) : pow(part, norm_type);
-      if (total.defined()) part = part.to(total.device());
-      total = !total.defined() ? part : std::isinf(norm_type) ? maximum(total, part) : total + part;
-    }
-  return total;
+/// Adds the sum of the elements' powers to the total in float64, which is empty at first. For an
+/// infinite norm the total is the largest magnitude.
+void add_powers_of(const Variable& x, double norm_type, Variable& total) {
+  if (x.numel() == 0) return;
+  const DType wide = x.dtype() == f16 || x.dtype() == bf16 ? f32 : x.dtype();
+  Variable part = norm(x.to(wide), norm_type).to(f64);
+  if (!std::isinf(norm_type)) part = norm_type == 2 ? square(part) : pow(part, norm_type);
+  if (total.defined()) part = part.to(total.device());
+  total = !total.defined() ? part : std::isinf(norm_type) ? maximum(total, part) : total + part;
+}
+
+/// Returns the norm of which the sum of powers is given; the total itself for an infinite norm.
+Variable root_of(const Variable& total, double norm_type) {
+  if (!total.defined() || std::isinf(norm_type)) return total;
+  return norm_type == 2 ? sqrt(total) : pow(total, 1.0 / norm_type);
 }
 
 /// Returns the norm of all gradients as one vector, in float64 on the device of the first gradient.
@@ -53,10 +56,10 @@ Variable total_norm(const Runs& runs, double norm_type, bool together) {
     for (const detail::GradientRun& run : runs) kernels::add_powers(run.dense, norm_type, sum);
     total = Variable(sum);
   } else {
-    total = total_of(runs, norm_type);
+    for (const detail::GradientRun& run : runs)
+      for (const Variable& grad : run.grads) add_powers_of(grad, norm_type, total);
   }
-  if (!total.defined() || std::isinf(norm_type)) return total;
-  return norm_type == 2 ? sqrt(total) : pow(total, 1.0 / norm_type);
+  return root_of(total, norm_type);
 }
 
 }  // namespace
@@ -138,4 +141,22 @@ GradientNorm clip_grad_norm_(const std::vector<Variable>& params, ClipGradNormSe
   return clip_grad_norm_(params, options.max_norm, options.norm_type, options.error_if_nonfinite,
                          options.by_name.where);
 }
+Variable get_total_norm(const std::vector<Variable>& tensors, double norm_type,
+                        bool error_if_nonfinite, Where where) {
+  const ErrorLine line(where);
+  if (!(norm_type > 0))
+    fail<ArgumentError>("get_total_norm: norm_type is ", norm_type, ", not > 0");
+  Variable powers;
+  DType dtype = default_dtype();
+  for (const Variable& x : tensors) {
+    add_powers_of(x, norm_type, powers);
+    if (x.dtype() == f64) dtype = f64;
+  }
+  if (!powers.defined()) return zeros({}, dtype);
+  const Variable total = root_of(powers, norm_type).to(dtype);
+  if (error_if_nonfinite && !std::isfinite(total.item()))
+    fail<ArgumentError>("get_total_norm: the norm is ", total.item());
+  return total;
+}
+
 }  // namespace tapegrad::optim

@@ -95,6 +95,12 @@ void clip_grad_value_(const Model& model, double clip_value, Where where = Where
   clip_grad_value_(model.parameters(), clip_value, where);
 }
 
+/// Returns the p-norm of all tensors as one vector: in float64 if one of them is float64, otherwise
+/// in the default dtype. Throws ArgumentError unless norm_type > 0, and if error_if_nonfinite is
+/// set and the norm is not finite.
+Variable get_total_norm(const std::vector<Variable>& tensors, double norm_type = 2.0,
+                        bool error_if_nonfinite = false, Where where = Where::current());
+
 }  // namespace tapegrad::optim
 
 // PyTorch's name is nn.utils.clip_grad_norm_.
@@ -107,6 +113,7 @@ using optim::clip_grad_value_;
 namespace utils {
 using optim::clip_grad_norm_;
 using optim::clip_grad_value_;
+using optim::get_total_norm;
 }  // namespace utils
 }  // namespace nn
 }  // namespace tapegrad

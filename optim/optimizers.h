@@ -220,8 +220,8 @@ struct AdadeltaOptions {
 class Adadelta final : public Optimizer {
  public:
   explicit Adadelta(Params params, AdadeltaOptions options = {});
-  Adadelta(Params params, Rate auto lr)
-      : Adadelta(std::move(params), AdadeltaOptions{.lr = double(lr)}) {}
+  Adadelta(Params params, Rate auto lr, double rho = 0.9)
+      : Adadelta(std::move(params), AdadeltaOptions{.lr = double(lr), .rho = rho}) {}
   /// Makes the optimizer with Keras's defaults.
   static Adadelta keras(Params params);
 

@@ -99,11 +99,12 @@ void add_optimizer_rows(Table& table) {
     optimizer.step();
   });
   table.add("check_range", [](double value) { check_range("kit", "option", value, 0, 1); });
-  table.add("clip_grad_norm_ clip_grad_value_",
+  table.add("clip_grad_norm_ clip_grad_value_ get_total_norm",
             [](const Variables& params, double limit, double norm, bool error) {
               make_gradients(params);
               clip_grad_norm_(params, limit, norm, error);
               clip_grad_value_(params, limit);
+              optim::get_total_norm(params, norm, error);
             });
   table.add(
       "GradScaler::GradScaler GradScaler::scale GradScaler::unscale_ GradScaler::step "
