@@ -32,6 +32,7 @@
 #include "data/npz.h"
 #include "data/sampler.h"
 #include "data/split.h"
+#include "data/stream_loader.h"
 #include "dist/collective_ops.h"
 #include "dist/data_parallel.h"
 #include "dist/init.h"

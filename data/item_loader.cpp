@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
 #include "data/internal/prefetch.h"
+#include "data/stream_loader.h"
 #include "ops/rearrange.h"
 
 namespace tapegrad {
@@ -65,6 +66,10 @@ std::unique_ptr<BatchStream> detail::read_items(std::function<std::shared_ptr<vo
                                                 int64_t first, int64_t end,
                                                 const DataLoaderOptions& options) {
   return std::make_unique<ItemStream>(std::move(read), std::move(example), first, end, options);
+}
+
+void detail::fail_batch_size(int64_t batch_size, Where where) {
+  fail_at<ArgumentError>(where, "StreamLoader: .batch_size is ", batch_size, ", not at least 1");
 }
 
 }  // namespace tapegrad

@@ -278,6 +278,16 @@ class DataLoader final : public Loader {
   requires(!std::derived_from<D, Dataset> && requires(const D& data) {
     data.size();
   }) explicit DataLoader(const D&, const DataLoaderOptions& = {}) noexcept(refuse<D>()) {}
+  template <typename D>
+  requires(!std::derived_from<D, Dataset> && requires(const D& data) { data.size(); })
+      DataLoader(const D&, std::integral auto, bool = false)
+  noexcept(refuse<D>()) {}
+  template <typename D>
+  requires requires(D stream) { stream.next(); }
+  explicit DataLoader(const D&, const DataLoaderOptions& = {}) noexcept(refuse_stream<D>()) {}
+  template <typename D>
+  requires requires(D stream) { stream.next(); }
+  DataLoader(const D&, std::integral auto) noexcept(refuse_stream<D>()) {}
 
   /// Throws ArgumentError if the loader was moved from.
   const Dataset& dataset() const;
@@ -291,6 +301,13 @@ class DataLoader final : public Loader {
   struct ResolvedOptions {};  // options without a batch_sampler
   DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options, Where where,
              ResolvedOptions);
+  template <typename D>
+  static constexpr bool refuse_stream() {
+    static_assert(detail::kNever<D>,
+                  "DataLoader: a stream has no indices; type StreamLoader(stream, {.batch_size = "
+                  "32})");
+    return true;
+  }
   template <typename D>
   static constexpr bool refuse() {
     static_assert(detail::kNever<D>,
