@@ -83,6 +83,12 @@ void add_variable_rows(Table& table) {
     use(x);
   });
   table.add("Variable::backward", [](const Variable& x) { x.backward(); });
+  table.add("Variable::backward Variable::retains_grad ChosenLeaves::ChosenLeaves",
+            [](const Variable& x, const Variable& leaf, bool keeps) {
+              x.backward({.retain_graph = keeps, .inputs = {leaf, leaf}});
+              backward({x, leaf});
+              x.retains_grad();
+            });
   table.add("Variable::backward", [](const Variable& x, const Variable& seed) {
     x.backward(seed, {.retain_graph = true});
     x.backward(seed);

@@ -4,6 +4,7 @@
 
 #include "core/tape/recording.h"
 #include "data/item_loader.h"
+#include "data/stream_loader.h"
 #include "nn/function_transforms.h"
 #include "nn/functional_call.h"
 #include "nn/init.h"
@@ -29,6 +30,7 @@
 #include "optim/adam_variants.h"
 #include "optim/combined_schedulers.h"
 #include "optim/lbfgs.h"
+#include "optim/lion.h"
 #include "optim/muon.h"
 #include "optim/optimizers.h"
 #include "tests/hostile/kit.h"
@@ -40,6 +42,13 @@
 
 namespace tapegrad::testing {
 namespace {
+
+/// A stream of `left` numbers.
+struct Countdown : IterableDataset {
+  explicit Countdown(int64_t count) : left(count) {}
+  std::optional<int64_t> next() { return left > 0 ? std::optional(left--) : std::nullopt; }
+  int64_t left;
+};
 
 void differentiate(const Variable& y) {
   if (y.defined() && y.requires_grad()) sum(y).backward({.retain_graph = true});
@@ -229,6 +238,15 @@ void add_data_rows(Table& table) {
         loader.has_examples(), loader.item_type();
         for (const Variable& numbers : loader) sum(numbers);
       });
+  table.add(
+      "StreamLoader::StreamLoader StreamLoader::begin StreamLoader::end "
+      "StreamLoader::Iterator::Iterator",
+      [](int64_t batch, int64_t count, bool last) {
+        if (count > 1000) return;
+        const StreamLoader loader(Countdown(count), {.batch_size = batch, .drop_last = last});
+        for (const Variable& numbers : loader) sum(numbers);
+        StreamLoader(Countdown(count), batch).begin();
+      });
   table.add("functional_call parameter_map ReplacedParameters::ReplacedParameters",
             [](const Variable& x, const Variable& weight) {
               nn::Linear model(3, 2);
@@ -347,7 +365,7 @@ void add_optimizer_rows(Table& table) {
   };
   table.add(
       "NAdam::NAdam RAdam::RAdam Adamax::Adamax AdamVariant::AdamVariant Optimizer::kind "
-      "Muon::Muon Adafactor::Adafactor",
+      "Muon::Muon Adafactor::Adafactor Lion::Lion",
       [step](Variables params, double lr, double beta, double eps) {
         for (const Variable& p : params)
           if (!is_small(p)) return;
@@ -363,6 +381,9 @@ void add_optimizer_rows(Table& table) {
           return RAdam(params, {.lr = lr, .betas = {0.9, beta}, .weight_decay = eps});
         });
         attempt([&] { return Adamax(params, {.lr = lr, .betas = {beta, 0.9}, .eps = eps}); });
+        attempt([&] {
+          return Lion(params, {.lr = lr, .betas = {beta, 0.9}, .weight_decay = eps});
+        });
         attempt(
             [&] { return Muon(params, {.lr = lr, .momentum = beta, .eps = eps, .ns_steps = 2}); });
         attempt([&] {
