@@ -14,8 +14,8 @@
 namespace tapegrad {
 namespace {
 
-constexpr int kFileSide = 8, kGrey = 16, kSide = 28, kScale = 3;
-constexpr int kBorder = (kSide - kScale * kFileSide) / 2;
+constexpr int kFileSide = 8, kMostGrey = 16, kImageSide = 28, kScale = 3;
+constexpr int kBorder = (kImageSide - kScale * kFileSide) / 2;
 
 std::string read_text(const std::string& path) {
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
@@ -42,8 +42,8 @@ void enlarge(const std::vector<int>& pixels, uint8_t* image) {
       const double upper = pixel(y0, x0) + (x - x0) * (pixel(y0, x0 + 1) - pixel(y0, x0));
       const double lower =
           pixel(y0 + 1, x0) + (x - x0) * (pixel(y0 + 1, x0 + 1) - pixel(y0 + 1, x0));
-      image[(row + kBorder) * kSide + column + kBorder] =
-          uint8_t(std::lround((upper + (y - y0) * (lower - upper)) * 255 / kGrey));
+      image[(row + kBorder) * kImageSide + column + kBorder] =
+          uint8_t(std::lround((upper + (y - y0) * (lower - upper)) * 255 / kMostGrey));
     }
 }
 
@@ -51,13 +51,13 @@ struct Part {
   std::vector<uint8_t> images, labels;
 
   void add(const std::vector<int>& numbers) {
-    images.resize(images.size() + kSide * kSide);
-    enlarge(numbers, images.data() + images.size() - kSide * kSide);
+    images.resize(images.size() + kImageSide * kImageSide);
+    enlarge(numbers, images.data() + images.size() - kImageSide * kImageSide);
     labels.push_back(uint8_t(numbers.back()));
   }
   TensorDataset data(const MnistOptions& options) const {
     const int64_t n = int64_t(labels.size());
-    return arrange_mnist(Variable(Tensor::from<uint8_t>(images, {n, kSide, kSide})),
+    return arrange_mnist(Variable(Tensor::from<uint8_t>(images, {n, kImageSide, kImageSide})),
                          Variable(Tensor::from<uint8_t>(labels, {n})), options);
   }
 };
@@ -73,9 +73,9 @@ Mnist load_digits(const std::string& path, MnistOptions options) {
     int number = -1;
     const auto parsed = std::from_chars(at, end, number);
     const bool is_class = numbers.size() == kFileSide * kFileSide;
-    if (parsed.ec != std::errc() || number < 0 || number > (is_class ? 9 : kGrey))
+    if (parsed.ec != std::errc() || number < 0 || number > (is_class ? 9 : kMostGrey))
       fail<FormatError>("load_digits: ", path, ": line ", line + 1, ", number ", numbers.size() + 1,
-                        " is not in [0, ", is_class ? 9 : kGrey, "]");
+                        " is not in [0, ", is_class ? 9 : kMostGrey, "]");
     numbers.push_back(number);
     at = parsed.ptr;
     const char expected = is_class ? '\n' : ',';

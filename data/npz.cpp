@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kEndSize = 22, kEntrySize = 46, kLocalSize = 30;
 constexpr uint32_t kEndMark = 0x06054b50, kEntryMark = 0x02014b50, kLocalMark = 0x04034b50;
 /// Deflate expands a byte to at most 1032 bytes.
-constexpr uint64_t kMostFromOneByte = 1032;
+constexpr uint64_t kMostInflated = 1032;
 
 /// The bytes of a file, and the errors of a function that reads them.
 class Bytes {
@@ -99,7 +99,7 @@ class Archive : public Bytes {
     if (method == 0) {
       result = stored;
     } else if (method == 8) {
-      if (size > packed * kMostFromOneByte) fault(name, ": ", packed, " bytes cannot hold ", size);
+      if (size > packed * kMostInflated) fault(name, ": ", packed, " bytes cannot hold ", size);
       result = inflated(stored, size, name);
     } else {
       fault(name, ": compression method ", method, " is neither 0 (stored) nor 8 (deflated)");

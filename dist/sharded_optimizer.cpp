@@ -191,7 +191,7 @@ TensorMap FlatParameters::gather(const TensorMap& state) const {
         for (size_t i = 0; i < row.leaves.size(); ++i) {
           const Shape& shape = row.leaves[i].shape();
           whole[StateName::of(row.indices[i], kind)] =
-              is_divided ? all.with_layout({shape, contiguous_strides(shape), at}).clone() : tensor;
+              is_divided ? all.with_layout(contiguous_layout(shape, at)).clone() : tensor;
           at += row.leaves[i].numel();
         }
       },

@@ -11,6 +11,7 @@
 #include "ops/catalog.h"
 #include "ops/epilogue.h"
 #include "ops/internal/kernels/pointwise.h"
+#include "ops/internal/limits.h"
 #include "ops/internal/operands.h"
 #include "ops/unary.h"
 
@@ -33,14 +34,8 @@ constinit decltype(softplus_backward) softplus_backward{"softplus_backward"};
 
 using namespace detail;
 
-namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 Variable relu_gradient(const Variable& dy, const Variable& y) {
-  return piecewise(dy, y, {0.0, kInf, 0.0, 1.0, 1.0});
+  return piecewise(dy, y, {0.0, kInfinity, 0.0, 1.0, 1.0});
 }
 
 namespace {
@@ -79,7 +74,7 @@ struct LeakyRelu {
 
   void write(const Tensor& x, Tensor& y) const { kernels::leaky_relu(x, slope, y); }
   Variable backward(const Variable& dy) const {
-    return piecewise(dy, x(), {0.0, kInf, slope, 1.0, 1.0});
+    return piecewise(dy, x(), {0.0, kInfinity, slope, 1.0, 1.0});
   }
 };
 
@@ -93,8 +88,8 @@ struct Elu {
   Variable backward(const Variable& dy) const {
     const Variable in = x();
     const Variable curve = exp(clamp(in, {.max = 0.0})) * (alpha * scale);
-    return piecewise(dy, in, {0.0, kInf, 0.0, scale, scale}) +
-           piecewise(dy, in, {0.0, kInf, 1.0, 0.0, 0.0}) * curve;
+    return piecewise(dy, in, {0.0, kInfinity, 0.0, scale, scale}) +
+           piecewise(dy, in, {0.0, kInfinity, 1.0, 0.0, 0.0}) * curve;
   }
   Tensor kernel_backward(const Tensor& dy) const {
     return by_kernel(kernels::elu_backward, dy, x, alpha, scale);
@@ -188,8 +183,8 @@ struct Softplus {
   Variable backward(const Variable& dy) const {
     const Variable in = x();
     const Variable z = in * beta;
-    return piecewise(dy, z, {-kInf, threshold, 0.0, 0.0, 1.0, /*closed=*/true}) +
-           piecewise(dy, z, {-kInf, threshold, 1.0, 1.0, 0.0, /*closed=*/true}) * sigmoid(z);
+    return piecewise(dy, z, {-kInfinity, threshold, 0.0, 0.0, 1.0, /*closed=*/true}) +
+           piecewise(dy, z, {-kInfinity, threshold, 1.0, 1.0, 0.0, /*closed=*/true}) * sigmoid(z);
   }
   Tensor kernel_backward(const Tensor& dy) const {
     return by_kernel(kernels::softplus_backward, dy, x, beta, threshold);
@@ -292,7 +287,7 @@ Variable silu(Variable x, Where where) { return activation(Silu{}, std::move(x),
 Variable mish(Variable x, Where where) { return activation(Mish{}, std::move(x), where); }
 Variable softplus(Variable x, double beta, double threshold, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(softplus, where, x, beta, threshold);
+    return in_float32([](const auto&... a) { return softplus(a...); }, where, x, beta, threshold);
   const ErrorLine line(where);
   if (!(beta > 0.0)) [[unlikely]]
     fail<ArgumentError>("softplus: beta must be positive: ", beta);

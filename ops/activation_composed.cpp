@@ -11,6 +11,7 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/internal/kernels/pointwise.h"
+#include "ops/internal/limits.h"
 #include "ops/internal/operands.h"
 #include "ops/random.h"
 #include "ops/rearrange.h"
@@ -36,13 +37,6 @@ using namespace detail;
 
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-void check_floats(std::string_view op, const Variable& x) {
-  if (!is_float(x.dtype())) [[unlikely]]
-    fail<DTypeError>(op, ": floats only, not ", x.dtype());
-}
-
 struct Threshold {
   static constexpr std::string_view kName = "threshold";
   double threshold, value;
@@ -51,7 +45,7 @@ struct Threshold {
 
   void write(const Tensor& x, Tensor& y) const { kernels::threshold(x, threshold, value, y); }
   Variable backward(const Variable& dy) const {
-    return piecewise(dy, x(), {threshold, kInf, 0.0, 1.0, 1.0});
+    return piecewise(dy, x(), {threshold, kInfinity, 0.0, 1.0, 1.0});
   }
 };
 
@@ -96,8 +90,8 @@ struct Celu {
   Variable backward(const Variable& dy) const {
     const Variable in = x();
     const Variable curve = exp(clamp(in, {.max = 0.0}) / alpha);
-    return piecewise(dy, in, {0.0, kInf, 0.0, 1.0, 1.0}) +
-           piecewise(dy, in, {0.0, kInf, 1.0, 0.0, 0.0}) * curve;
+    return piecewise(dy, in, {0.0, kInfinity, 0.0, 1.0, 1.0}) +
+           piecewise(dy, in, {0.0, kInfinity, 1.0, 0.0, 0.0}) * curve;
   }
   Tensor kernel_backward(const Tensor& dy) const {
     Tensor dx = result_over(dy);
@@ -176,7 +170,7 @@ struct Glu {
 
 Variable prelu(const Variable& x, const Variable& weight, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(prelu, where, x, weight);
+    return in_low_precision([](const auto&... a) { return prelu(a...); }, where, x, weight);
   const CallLine line(where);
   check_floats("prelu", x);
   const int64_t channels = x.rank() < 2 ? 1 : x.shape()[1];

@@ -61,8 +61,8 @@ Variable scaled_dot_product_attention(const Variable& query, const Variable& key
                                       RandomGenerator& generator, Where where) {
   if (is_autocast_enabled()) [[unlikely]] {
     options.attn_mask = low(options.attn_mask, where);
-    return in_low_precision(scaled_dot_product_attention, where, query, key, value, options,
-                            generator);
+    return in_low_precision([](auto&&... a) { return scaled_dot_product_attention(a...); }, where,
+                            query, key, value, options, generator);
   }
   const CallLine line(where);
   constexpr std::string_view kName = "scaled_dot_product_attention";

@@ -319,7 +319,7 @@ Variable run_logical(const Operand& a, const Operand& b) {
   return run_as<Op>(a, b, boolean);
 }
 
-Variable multiply(const Operand& a, const Operand& b) {
+Variable product_of(const Operand& a, const Operand& b) {
   if (a.variable && a.variable == b.variable && is_float(a.variable->value(a.where).dtype()))
     return apply_over(MulBySelf{}, a.where, {input_of(a)});
   return run<Mul>(a, b);
@@ -355,7 +355,7 @@ Variable detail::larger_gradient(const Variable& dy, const Variable& a, const Va
 
 Variable add(Operand a, Operand b) { return run<Add>(a, b); }
 Variable sub(Operand a, Operand b) { return run<Sub>(a, b); }
-Variable mul(Operand a, Operand b) { return multiply(a, b); }
+Variable mul(Operand a, Operand b) { return product_of(a, b); }
 Variable div(Operand a, Operand b) { return run_float<Div>(a, b); }
 Variable maximum(Operand a, Operand b) { return run<Maximum>(a, b); }
 Variable minimum(Operand a, Operand b) { return run<Minimum>(a, b); }
@@ -364,7 +364,7 @@ Variable fmod(Operand a, Operand b) { return run<Fmod>(a, b); }
 
 namespace {
 
-Variable power(const Operand& a, const Operand& b) {
+Variable power_of(const Operand& a, const Operand& b) {
   if (a.variable == nullptr || b.variable != nullptr) return run<Pow>(a, b);
   const DType dtype = promote(a.variable->value(a.where).dtype(), b.number);
   if (!is_float(dtype) && b.number.to<int64_t>() < 0)
@@ -382,12 +382,12 @@ Variable pow(Operand a, Operand b) {
     if (a.variable) a.variable = &(base = wide(*a.variable, a.where));
     if (b.variable) b.variable = &(exponent = wide(*b.variable, b.where));
   }
-  return power(a, b);
+  return power_of(a, b);
 }
 
 Variable operator+(Operand a, Operand b) { return run<Add>(a, b); }
 Variable operator-(Operand a, Operand b) { return run<Sub>(a, b); }
-Variable operator*(Operand a, Operand b) { return multiply(a, b); }
+Variable operator*(Operand a, Operand b) { return product_of(a, b); }
 Variable operator/(Operand a, Operand b) { return run_float<Div>(a, b); }
 Variable operator-(Operand x) {
   if (!x.variable) fail<ArgumentError>("neg: the operand must be a variable");

@@ -29,9 +29,6 @@ using namespace detail;
 
 namespace {
 
-/// Returns the dimension of the classes: 1, or 0 for a single example.
-int class_dim(const Shape& shape) { return shape.rank() == 1 ? 0 : 1; }
-
 Shape without_classes(const Shape& shape) {
   Shape rest;
   for (int i = 0; i < shape.rank(); ++i)
@@ -65,16 +62,6 @@ Tensor checked_classes(std::string_view op, const Variable& x, const Variable& t
   const Tensor ids = target.value().to(i64).contiguous();
   kernels::check_classes(ids, op, x.shape()[class_dim(x.shape())], ignore_index);
   return ids;
-}
-
-/// Returns a contiguous input as [examples, pixels, classes], with the strides of its own layout.
-Tensor as_pixels(const Tensor& x) {
-  const Shape& shape = x.shape();
-  const int64_t examples = shape.rank() > 1 ? shape[0] : 1, classes = shape[class_dim(shape)];
-  int64_t pixels = 1;
-  for (int i = 2; i < shape.rank(); ++i) pixels *= shape[i];
-  return x.with_layout(
-      {{examples, pixels, classes}, {pixels * classes, 1, pixels}, x.layout().offset});
 }
 
 /// Cross entropy with class ids: log_softmax, selection and reduction in one op.

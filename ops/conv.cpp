@@ -17,16 +17,9 @@
 #include "ops/view.h"
 
 namespace tapegrad {
-namespace {
-
-/// Floating-point operations of the direct algorithm, including products with padding.
-int64_t conv_flops(const Tensor& y, const Tensor& weight) {
-  const Shape& w = weight.shape();
-  return 2 * y.numel() * w[1] * w[2] * w[3];
-}
-
-}  // namespace
 namespace kernels {
+
+using detail::conv_flops;
 
 constinit decltype(conv2d) conv2d{
     "conv2d", [](const Tensor&, const Tensor& weight, const Tensor&, const Conv2dOptions&,

@@ -10,7 +10,7 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/catalog.h"
-#include "ops/internal/dtype_argument.h"
+#include "ops/internal/catalog_arguments.h"
 #include "ops/internal/operands.h"
 
 namespace tapegrad {

@@ -55,10 +55,6 @@ struct Plane {
   }
 };
 
-StridedLayout contiguous_layout(const Shape& shape) {
-  return {shape, contiguous_strides(shape), 0};
-}
-
 struct Diagonal {
   static constexpr std::string_view kName = "diagonal";
   Plane plane;

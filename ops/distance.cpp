@@ -32,7 +32,7 @@ using namespace detail;
 
 Variable distance(const Variable& a, const Variable& b, double p, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(distance, where, a, b, p);
+    return in_float32([](const auto&... a) { return distance(a...); }, where, a, b, p);
   return norm(sub({a, where}, {b, where}), p, where);
 }
 
@@ -121,7 +121,7 @@ Variable cdist_by_kernel(const Variable& a, const Variable& b, double p, Where w
 
 Variable cdist(const Variable& a, const Variable& b, double p, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(cdist, where, a, b, p);
+    return in_float32([](const auto&... a) { return cdist(a...); }, where, a, b, p);
   const ErrorLine line(where);
   if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-1))
     fail<ShapeError>(
@@ -136,7 +136,8 @@ Variable cdist(const Variable& a, const Variable& b, double p, Where where) {
 Variable pairwise_distance(const Variable& a, const Variable& b, double p, double eps, bool keepdim,
                            Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(pairwise_distance, where, a, b, p, eps, keepdim);
+    return in_float32([](const auto&... a) { return pairwise_distance(a...); }, where, a, b, p, eps,
+                      keepdim);
   return norm(sub({a, where}, {b, where}) + eps, p, {-1}, keepdim, where);
 }
 
@@ -164,7 +165,8 @@ std::pair<Variable, Variable> aligned(Variable a, Variable b, int dim, Where whe
 Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double eps, Where where) {
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(cosine_similarity, where, a, b, dim, eps);
+    return in_float32([](const auto&... a) { return cosine_similarity(a...); }, where, a, b, dim,
+                      eps);
   if (const DType dtype = common_dtype("cosine_similarity", a, b), wide = compute_dtype(dtype);
       wide != dtype)
     return cosine_similarity(a.to(wide, where), b.to(wide, where), dim, eps, where)
@@ -178,7 +180,7 @@ Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double
 Variable normalize(const Variable& x, double p, int dim, double eps, Where where) {
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(normalize, where, x, p, dim, eps);
+    return in_float32([](const auto&... a) { return normalize(a...); }, where, x, p, dim, eps);
   if (const DType wide = compute_dtype(x.dtype()); wide != x.dtype())
     return normalize(x.to(wide, where), p, dim, eps, where).to(x.dtype(), where);
   const Variable length = clamp(norm(x, p, {dim}, /*keepdim=*/true, where), {.min = eps}, where);

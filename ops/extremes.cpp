@@ -6,6 +6,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/index.h"
+#include "ops/internal/catalog_arguments.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/kernels/reduce.h"
 #include "ops/internal/scalar_dimension.h"
@@ -53,7 +54,7 @@ struct Amax {
       return backward(Variable(dy)).value();
     const auto as = [](const Tensor& tensor, const Shape& shape) {
       const Tensor dense = tensor.contiguous();
-      return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
+      return dense.with_layout(contiguous_layout(shape, dense.layout().offset));
     };
     const Shape one{shape[0], 1, shape[2]};
     Tensor dx = x.empty_like(x.shape()), rows = as(dx, shape);
@@ -252,8 +253,6 @@ Variable all(const Variable& x, Where where) { return all(x, Dims{}, false, wher
 
 namespace detail {
 namespace {
-
-Dims dims_of(const Arguments& a) { return a.has("dim") ? a.dims("dim") : Dims{}; }
 
 std::optional<int> dim_of(const Arguments& a) {
   return a.has("dim") ? std::optional<int>(a.int32("dim")) : std::nullopt;

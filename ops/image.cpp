@@ -18,10 +18,10 @@ namespace tapegrad {
 namespace {
 
 /// Views [..., c, h, w] as [n, c, h, w].
-struct Images {
+struct ImageSizes {
   int64_t n = 1, c, h, w;
 
-  Images(std::string_view op, const Shape& x, int64_t factor) {
+  ImageSizes(std::string_view op, const Shape& x, int64_t factor) {
     const int r = x.rank();
     if (r < 3) fail<ShapeError>(op, ": [..., channels, height, width] wanted: ", x);
     detail::require_count(op, "the factor", factor);
@@ -99,7 +99,7 @@ Variable PadFromBackward::backward(const Variable& ddx) const {
 Variable pixel_shuffle(const Variable& x, int64_t upscale_factor, Where where) {
   const CallLine line(where);
   const int64_t r = upscale_factor;
-  const Images in("pixel_shuffle", x.shape(), r);
+  const ImageSizes in("pixel_shuffle", x.shape(), r);
   if (in.c % (r * r) != 0)
     fail<ShapeError>("pixel_shuffle: ", r, "^2 does not divide the channels of ", x.shape());
   const int64_t c = in.c / (r * r);
@@ -110,7 +110,7 @@ Variable pixel_shuffle(const Variable& x, int64_t upscale_factor, Where where) {
 Variable pixel_unshuffle(const Variable& x, int64_t downscale_factor, Where where) {
   const CallLine line(where);
   const int64_t r = downscale_factor;
-  const Images in("pixel_unshuffle", x.shape(), r);
+  const ImageSizes in("pixel_unshuffle", x.shape(), r);
   if (in.h % r != 0 || in.w % r != 0)
     fail<ShapeError>("pixel_unshuffle: ", r, " does not divide height and width of ", x.shape());
   const Variable parts = reshape(x, {in.n, in.c, in.h / r, r, in.w / r, r});

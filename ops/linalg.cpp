@@ -127,7 +127,7 @@ struct Det {
     const Variable x = this->x(), y = this->y();
     if (!has_zero(y)) return as_factor(dy * y) * mT(inv(x));
     const auto [u, s, vh] = svd(x, /*full_matrices=*/false);
-    const Variable sign = (det(u) * det(vh)).detach();
+    const Variable sign = (linalg::det(u) * linalg::det(vh)).detach();
     const Variable own = eye(s.size(-1), {}, {.dtype = boolean, .device = s.device()});
     const Variable others = prod(where(own, 1.0, as_row(s)), -1);
     return matmul(u * as_factor(dy * sign) * as_row(others), vh);

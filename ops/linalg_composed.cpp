@@ -30,10 +30,6 @@ namespace {
 
 using namespace detail;
 
-Variable identity_like(const Variable& x) {
-  return expand(eye(x.size(-1), {}, {.dtype = x.dtype(), .device = x.device()}), x.shape());
-}
-
 /// The coefficients of the [q/q] Pade approximant of exp, scaled so that the last one is 1, and the
 /// 1-norm up to which the approximant has the accuracy of the dtype (Higham 2005, table 2.3).
 struct Pade {
@@ -194,14 +190,14 @@ Variable multi_dot(std::span<const Variable> factors, Where where) {
 }
 
 Variable vector_norm(const Variable& x, double ord, const Dims& dims, bool keepdim, Where where) {
-  return norm(x, ord, dims, keepdim, where);
+  return tapegrad::norm(x, ord, dims, keepdim, where);
 }
 
 Variable matrix_norm(const Variable& x, std::string_view ord, const Dims& dims, bool keepdim,
                      Where where) {
   const CallLine line(where);
   const Plane plane(x, dims);
-  if (ord == "fro") return norm(x, 2.0, dims, keepdim);
+  if (ord == "fro") return tapegrad::norm(x, 2.0, dims, keepdim);
   if (ord == "nuc") return plane.keep(sum(values_of(x, plane), {-1}), keepdim);
   fail<ArgumentError>("linalg.matrix_norm: ord: fro, nuc, 1, -1, 2, -2, inf or -inf, not ", ord);
 }

@@ -26,9 +26,6 @@ namespace {
 
 using namespace detail;
 
-Variable identity_like(const Variable& x) {
-  return eye(x.size(-1), x.size(-1), {.dtype = x.dtype(), .device = x.device()});
-}
 Variable lower_of(const Variable& lu) { return tril(lu, -1) + identity_like(lu); }
 
 /// Returns the permutation matrices P of A = P L U.

@@ -82,7 +82,7 @@ struct Linear {
     }
     if (needs[2]) db = rows.empty_like({rows.shape()[1]});
     kernels::linear_backward(rows, relu, from_x, from_weight, front, dx, dw, db);
-    if (dx) dx = dx.with_layout({shape, contiguous_strides(shape), 0});
+    if (dx) dx = dx.with_layout(contiguous_layout(shape));
     gradients.is_past_front = bool(front);
     return gradients;
   }
@@ -148,7 +148,8 @@ struct LinearBeforeGelu : Linear {
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias, Epilogue epilogue,
                 Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(linear, where, x, weight, bias, epilogue);
+    return in_low_precision([](const auto&... a) { return linear(a...); }, where, x, weight, bias,
+                            epilogue);
   if (weight.defined() && weight.rank() == 1) [[unlikely]]
     return of_vector(x, weight, bias, epilogue, where);
   const Activation activation = epilogue.activation;

@@ -24,7 +24,6 @@ using namespace detail;
 
 namespace {
 
-constexpr std::string_view kName = "linear_cross_entropy";
 constexpr int64_t kFewestRows = 512;  // of a part, for the speed of its products
 
 /// Rows [first, first + count) of a contiguous tensor.
@@ -34,15 +33,10 @@ Tensor rows_of(const Tensor& x, int64_t first, int64_t count) {
   layout.offset += first * layout.strides[0];
   return x.with_layout(layout);
 }
-/// Logits as the kernels of cross_entropy() take them.
-Tensor as_pixels(const Tensor& logits) {
-  const int64_t rows = logits.shape()[0], classes = logits.shape()[1];
-  return logits.with_layout({{rows, 1, classes}, {classes, 1, 1}, logits.layout().offset});
-}
 
 /// x [rows, in], weight [classes, in], bias [classes] or empty.
 struct LinearCrossEntropy {
-  static constexpr std::string_view kName = tapegrad::kName;
+  static constexpr std::string_view kName = "linear_cross_entropy";
   static constexpr size_t kRequired = 2;
   ReadAgain checked;  // the class ids: int64, in range
   ReadAgain weights;  // of the classes, in the dtype of x, or empty
@@ -152,6 +146,7 @@ bool fits(const Variable& x, const Variable& weight, const Variable& target,
 Variable linear_cross_entropy(const Variable& x, const Variable& linear_weight,
                               const Variable& target, LinearCrossEntropyOptions options,
                               Where where) {
+  constexpr std::string_view kName = LinearCrossEntropy::kName;
   const CallLine line(where);
   if (x.rank() < 1) fail<ShapeError>(kName, ": input [..., in] wanted: ", x.shape());
   const int64_t in = x.size(-1);

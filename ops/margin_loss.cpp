@@ -46,8 +46,8 @@ Variable triplet_margin_with_distance_loss(const Variable& anchor, const Variabl
                                            const Variable& negative, TripletDistanceOptions options,
                                            Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(triplet_margin_with_distance_loss, where, anchor, positive, negative,
-                      options);
+    return in_float32([](const auto&... a) { return triplet_margin_with_distance_loss(a...); },
+                      where, anchor, positive, negative, options);
   const CallLine line(where);
   check_all_floats("triplet_margin_with_distance_loss", anchor, positive, negative);
   const auto distance = [&](const Variable& a, const Variable& b) {
@@ -62,7 +62,8 @@ Variable triplet_margin_with_distance_loss(const Variable& anchor, const Variabl
 Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
                              const Variable& negative, TripletMarginOptions options, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(triplet_margin_loss, where, anchor, positive, negative, options);
+    return in_float32([](const auto&... a) { return triplet_margin_loss(a...); }, where, anchor,
+                      positive, negative, options);
   const CallLine line(where);
   constexpr std::string_view kName = "triplet_margin_loss";
   check_all_floats(kName, anchor, positive, negative);
@@ -141,7 +142,8 @@ Variable hinge_embedding_loss(const Variable& x, const Variable& target, double 
 Variable soft_margin_loss(const Variable& x, const Variable& target, Reduction reduction,
                           Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(soft_margin_loss, where, x, target, reduction);
+    return in_float32([](const auto&... a) { return soft_margin_loss(a...); }, where, x, target,
+                      reduction);
   const CallLine line(where);
   check_floats("soft_margin_loss", x);
   check_equal_shapes("soft_margin_loss", x, target);
@@ -151,7 +153,8 @@ Variable soft_margin_loss(const Variable& x, const Variable& target, Reduction r
 Variable multi_margin_loss(const Variable& x, const Variable& target, MultiMarginOptions options,
                            Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(multi_margin_loss, where, x, target, options);
+    return in_float32([](const auto&... a) { return multi_margin_loss(a...); }, where, x, target,
+                      options);
   const CallLine line(where);
   constexpr std::string_view kName = "multi_margin_loss";
   check_floats(kName, x);
@@ -180,7 +183,8 @@ Variable multi_margin_loss(const Variable& x, const Variable& target, MultiMargi
 Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduction reduction,
                                 Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(multilabel_margin_loss, where, x, target, reduction);
+    return in_float32([](const auto&... a) { return multilabel_margin_loss(a...); }, where, x,
+                      target, reduction);
   const CallLine line(where);
   constexpr std::string_view kName = "multilabel_margin_loss";
   check_floats(kName, x);
@@ -220,7 +224,8 @@ Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduc
 Variable multilabel_soft_margin_loss(const Variable& x, const Variable& target,
                                      const Variable& weight, Reduction reduction, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(multilabel_soft_margin_loss, where, x, target, weight, reduction);
+    return in_float32([](const auto&... a) { return multilabel_soft_margin_loss(a...); }, where, x,
+                      target, weight, reduction);
   const CallLine line(where);
   constexpr std::string_view kName = "multilabel_soft_margin_loss";
   check_floats(kName, x);
@@ -234,7 +239,8 @@ Variable multilabel_soft_margin_loss(const Variable& x, const Variable& target,
 Variable poisson_nll_loss(const Variable& x, const Variable& target, PoissonNllOptions options,
                           Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(poisson_nll_loss, where, x, target, options);
+    return in_float32([](const auto&... a) { return poisson_nll_loss(a...); }, where, x, target,
+                      options);
   const CallLine line(where);
   check_all_floats("poisson_nll_loss", x, target);
   Variable losses = options.log_input ? exp(x) - target * x : x - target * log(x + options.eps);

@@ -88,7 +88,7 @@ Variable batched(const Variable& a, const Variable& b, Where where) {
 
 Variable matmul(const Variable& a, const Variable& b, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(matmul, where, a, b);
+    return in_low_precision([](const auto&... a) { return matmul(a...); }, where, a, b);
   if (a.value(where).rank() == 2 && b.value(where).rank() == 2) return apply(Matmul{}, where, a, b);
   const ErrorLine line(where);
   if (a.rank() == 0 || b.rank() == 0)

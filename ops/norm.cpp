@@ -10,6 +10,8 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/matrix_views.h"
+#include "ops/internal/operands.h"
 #include "ops/internal/running_statistics.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -38,14 +40,10 @@ void write_invstd(const Tensor& var, double eps, Tensor& invstd) {
   kernels::rsqrt((Variable(var) + eps).value(), invstd);
 }
 
-DType statistics_dtype(DType dtype) { return dtype == f64 ? f64 : f32; }
-
 Tensor as(const Tensor& x, const Shape& shape) {
   const Tensor dense = x.contiguous();
-  return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
+  return dense.with_layout(contiguous_layout(shape, dense.layout().offset));
 }
-
-Tensor contiguous_or_empty(const Tensor& x) { return x ? x.contiguous() : x; }
 
 /// Returns the gradient by recorded ops, with x_hat = (x - mean) * invstd: dx = invstd * (g -
 /// mean(g) - x_hat * mean(g * x_hat)), g = dy * weight.
@@ -180,7 +178,7 @@ struct LayerNorm {
     check(x, weight, bias);
     const Shape shape = rows(x.shape());
     Tensor y = x.empty_like(x.shape());
-    mean = Tensor::empty({shape[0]}, statistics_dtype(x.dtype()), x.device());
+    mean = Tensor::empty({shape[0]}, wide_dtype(x.dtype()), x.device());
     invstd = mean.empty_like(mean.shape());
     Tensor out = as(y, shape);
     kernels::layer_norm(as(x, shape), contiguous_or_empty(weight), contiguous_or_empty(bias), eps,
@@ -189,7 +187,7 @@ struct LayerNorm {
   }
 
   std::array<Variable, 3> backward(const Variable& dy16, Needs needs) const {
-    const DType dtype = dy16.dtype(), wide = statistics_dtype(dtype);
+    const DType dtype = dy16.dtype(), wide = wide_dtype(dtype);
     const Variable dy = dy16.to(wide);
     std::array<Variable, 3> gradients;
     if (needs[2]) gradients[2] = sum_to(dy, normalized).to(dtype);
@@ -237,8 +235,7 @@ void check_batch_norm(const Variable& x, const Variable& running_mean, const Var
   check_same_device(kName, x.value(), running_mean.value_or_empty(), running_var.value_or_empty(),
                     weight.value_or_empty(), bias.value_or_empty());
   for (const Variable* each : {&weight, &bias})
-    if (each->defined() && each->dtype() != x.dtype() &&
-        each->dtype() != statistics_dtype(x.dtype()))
+    if (each->defined() && each->dtype() != x.dtype() && each->dtype() != wide_dtype(x.dtype()))
       fail<DTypeError>(kName, ": weight or bias of ", name(each->dtype()), " for ",
                        name(x.dtype()));
   if (weight.defined() && bias.defined()) check_same_dtype(kName, weight.value(), bias.value());
@@ -282,14 +279,14 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
                     Where where) {
   if (is_autocast_enabled()) [[unlikely]] {  // a sixteen-bit model may have a float32 input
     const AutocastOff off;
-    const DType wide = statistics_dtype(x.dtype());
+    const DType wide = wide_dtype(x.dtype());
     return batch_norm(x, running_mean, running_var,
                       weight.defined() ? weight.to(wide, where) : weight,
                       bias.defined() ? bias.to(wide, where) : bias, options, where);
   }
   const ErrorLine line(where);
   check_batch_norm(x, running_mean, running_var, weight, bias, options.training);
-  const DType wide = statistics_dtype(x.dtype());
+  const DType wide = wide_dtype(x.dtype());
   Tensor mean, var;
   if (options.training) {
     mean = Tensor::empty({x.shape()[1]}, wide, x.device());
@@ -313,7 +310,8 @@ Variable layer_norm(const Variable& x, const Shape& normalized_shape, const Vari
                     const Variable& bias, double eps, Where where) {
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(layer_norm, where, x, normalized_shape, weight, bias, eps);
+    return in_float32([](const auto&... a) { return layer_norm(a...); }, where, x, normalized_shape,
+                      weight, bias, eps);
   return apply(LayerNorm{normalized_shape, eps}, where, x, weight, bias);
 }
 

@@ -10,6 +10,7 @@
 #include "ops/internal/extent.h"
 #include "ops/internal/kernels/group_norm.h"
 #include "ops/internal/limits.h"
+#include "ops/internal/operands.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -25,8 +26,6 @@ constinit decltype(group_norm_backward) group_norm_backward{"group_norm_backward
 using namespace detail;
 
 namespace {
-
-DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
 
 void check_parameter(std::string_view op, const Variable& x, const Variable& parameter,
                      const Shape& shape) {
@@ -58,12 +57,12 @@ struct GroupNorm {
   static Tensor flat(const Tensor& x) {  // [n, channels, size]
     const Tensor dense = x.contiguous();
     const Shape shape{x.shape()[0], x.shape()[1], x.numel() / (x.shape()[0] * x.shape()[1])};
-    return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
+    return dense.with_layout(contiguous_layout(shape, dense.layout().offset));
   }
   static Tensor dense(const Tensor& x) { return x ? x.contiguous() : x; }
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    mean = Tensor::empty({x.shape()[0] * groups}, wide(x.dtype()), x.device());
+    mean = Tensor::empty({x.shape()[0] * groups}, wide_dtype(x.dtype()), x.device());
     invstd = mean.empty_like(mean.shape());
     Tensor y = x.empty_like(x.shape()), to = flat(y);
     kernels::group_norm(flat(x), dense(weight), dense(bias), eps, to, mean, invstd);
@@ -75,7 +74,7 @@ struct GroupNorm {
     const DType dtype = dy.dtype();
     const int64_t n = dy.size(0), channels = dy.size(1);
     const Shape shape{n, groups, channels / groups, dy.numel() / (n * channels)};
-    const Variable d = reshape(dy.to(wide(dtype)), shape);
+    const Variable d = reshape(dy.to(wide_dtype(dtype)), shape);
     const auto per_channel = [&](const Variable& each) {
       return reshape(sum(each, {0, 3}), {channels}).to(dtype);
     };
@@ -83,14 +82,14 @@ struct GroupNorm {
     if (needs[2]) dx[2] = per_channel(d);
     if (!needs[0] && !needs[1]) return dx;
     const Dims dims{2, 3};
-    const Variable in = reshape(x().to(wide(dtype)), shape);
+    const Variable in = reshape(x().to(wide_dtype(dtype)), shape);
     const Variable centred = in - tapegrad::mean(in, dims, true);
     const Variable scale = rsqrt(tapegrad::mean(square(centred), dims, true) + eps);
     const Variable x_hat = centred * scale;
     if (needs[1]) dx[1] = per_channel(d * x_hat);
     if (!needs[0]) return dx;
     const Variable g =
-        weight ? d * reshape(weight().to(wide(dtype)), {1, groups, channels / groups, 1}) : d;
+        weight ? d * reshape(weight().to(wide_dtype(dtype)), {1, groups, channels / groups, 1}) : d;
     const Variable y =
         scale * (g - tapegrad::mean(g, dims, true) - x_hat * tapegrad::mean(g * x_hat, dims, true));
     dx[0] = reshape(y, dy.shape()).to(dtype);
@@ -116,7 +115,8 @@ struct GroupNorm {
 Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weight,
                     const Variable& bias, double eps, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(group_norm, where, x, num_groups, weight, bias, eps);
+    return in_float32([](const auto&... a) { return group_norm(a...); }, where, x, num_groups,
+                      weight, bias, eps);
   const CallLine line(where);
   constexpr std::string_view kName = "group_norm";
   require_float(kName, x.value());
@@ -131,10 +131,10 @@ Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weigh
   int64_t size = channels / num_groups;
   for (int i = 2; i < x.rank(); ++i) size *= x.shape()[i];
   const DType dtype = x.dtype();
-  const Variable rows = reshape(x.to(wide(dtype)), {x.shape()[0] * num_groups, size});
+  const Variable rows = reshape(x.to(wide_dtype(dtype)), {x.shape()[0] * num_groups, size});
   Variable y = reshape(layer_norm(rows, {size}, {}, {}, eps), x.shape());
-  if (weight.defined()) y = y * per_channel(weight.to(wide(dtype)), x);
-  if (bias.defined()) y = y + per_channel(bias.to(wide(dtype)), x);
+  if (weight.defined()) y = y * per_channel(weight.to(wide_dtype(dtype)), x);
+  if (bias.defined()) y = y + per_channel(bias.to(wide_dtype(dtype)), x);
   return y.to(dtype);
 }
 
@@ -177,7 +177,8 @@ Variable instance_norm(const Variable& x, const Variable& running_mean, const Va
 Variable rms_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight,
                   std::optional<double> eps, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(rms_norm, where, x, normalized_shape, weight, eps);
+    return in_float32([](const auto&... a) { return rms_norm(a...); }, where, x, normalized_shape,
+                      weight, eps);
   const CallLine line(where);
   constexpr std::string_view kName = "rms_norm";
   require_float(kName, x.value());
@@ -191,9 +192,9 @@ Variable rms_norm(const Variable& x, const Shape& normalized_shape, const Variab
   if (!eps) eps = dtype == f64 ? 0x1p-52 : dtype == f32 ? 0x1p-23 : dtype == f16 ? 0x1p-10 : 0x1p-7;
   Dims dims;
   for (int i = 0; i < count; ++i) dims.push_back(first + i);
-  const Variable v = x.to(wide(dtype));
+  const Variable v = x.to(wide_dtype(dtype));
   Variable y = v * rsqrt(mean(square(v), dims, /*keepdim=*/true) + *eps);
-  if (weight.defined()) y = y * weight.to(wide(dtype));
+  if (weight.defined()) y = y * weight.to(wide_dtype(dtype));
   return y.to(dtype);
 }
 
@@ -205,7 +206,7 @@ Variable local_response_norm(const Variable& x, int64_t size, LocalResponseNormO
   if (x.rank() < 3) fail<ShapeError>(kName, ": [n, channels, ...] wanted: ", x.shape());
   require_count(kName, "size", size);
   const DType dtype = x.dtype();
-  const Variable v = x.to(wide(dtype));
+  const Variable v = x.to(wide_dtype(dtype));
   std::vector<int64_t> amounts(2 * size_t(x.rank() - 1));
   amounts[amounts.size() - 2] = size / 2, amounts[amounts.size() - 1] = (size - 1) / 2;
   const Variable around = mean(pad(square(v), amounts).unfold(1, size, 1), {-1});

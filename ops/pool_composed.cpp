@@ -24,8 +24,8 @@ namespace {
 template <size_t n>
 using Sizes = std::array<int64_t, n>;
 
-Sizes<2> numbers(Size2d size) { return {size.height, size.width}; }
-Sizes<3> numbers(Size3d size) { return {size.depth, size.height, size.width}; }
+Sizes<2> sizes_of(Size2d size) { return {size.height, size.width}; }
+Sizes<3> sizes_of(Size3d size) { return {size.depth, size.height, size.width}; }
 
 /// Returns the starts of the windows along one dimension, [batch, channels, out], from a random
 /// number of each plane.
@@ -43,9 +43,9 @@ Sizes<n> output_size(std::string_view op, const FractionalMaxPoolOptions<Size>& 
   const ScaleFactors& ratio = o.output_ratio;
   if (o.output_size.has_value() != ratio.empty())
     fail<ArgumentError>(op, ": give either .output_size or .output_ratio");
-  if (o.output_size) return numbers(*o.output_size);
+  if (o.output_size) return sizes_of(*o.output_size);
   if (ratio.size() != 1 && ratio.size() != n)
-    fail<ArgumentError>(op, ": ", ratio.size(), " numbers of .output_ratio, not 1 or ", n);
+    fail<ArgumentError>(op, ": ", ratio.size(), " sizes_of of .output_ratio, not 1 or ", n);
   Sizes<n> out;
   for (size_t i = 0; i < n; ++i) {
     const double share = ratio[ratio.size() == 1 ? 0 : i];
@@ -56,7 +56,7 @@ Sizes<n> output_size(std::string_view op, const FractionalMaxPoolOptions<Size>& 
   return out;
 }
 
-/// Returns the random numbers of the planes: those of the options, or new ones.
+/// Returns the random sizes_of of the planes: those of the options, or new ones.
 Variable samples_of(std::string_view op, const Variable& x, const Variable& given, int64_t n) {
   const Shape shape{x.size(0), x.size(1), n};
   const TensorOptions like{.dtype = x.dtype() == f64 ? f64 : f32, .device = x.device()};
@@ -99,7 +99,7 @@ ValuesIndices pool(std::string_view op, const Variable& x,
                      " without the batch: ", x.shape());
   Sizes<n> in;
   for (size_t i = 0; i < n; ++i) in[i] = x.size(int(i) + 2);
-  const Sizes<n> kernel = numbers(options.kernel_size), out = output_size<n>(op, options, in);
+  const Sizes<n> kernel = sizes_of(options.kernel_size), out = output_size<n>(op, options, in);
   Shape shape{x.size(0), x.size(1)};
   for (size_t i = 0; i < n; ++i) {
     if (kernel[i] < 1 || out[i] < 1 || kernel[i] > in[i] || out[i] - 1 > in[i] - kernel[i])

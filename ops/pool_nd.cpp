@@ -6,6 +6,7 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
+#include "ops/internal/operands.h"
 #include "ops/internal/pool_parts.h"
 #include "ops/internal/unbatched.h"
 #include "ops/view.h"
@@ -43,10 +44,10 @@ AvgPool2dOptions flat(const AvgPool1dOptions& o) {
 
 /// Window sizes of a volume within planes, and across planes: along the rows of
 /// [depth, height * width].
-struct Split {
+struct WindowSplit {
   Size2d in_planes, across;
 };
-Split split(Size3d size, int64_t idle) { return {size.plane(), {size.depth, idle}}; }
+WindowSplit split(Size3d size, int64_t idle) { return {size.plane(), {size.depth, idle}}; }
 
 /// planes(): [n, c, d, h, w] with planes as channels, [n, c d, h, w]. rows_of(): pooled planes
 /// [n, c d, h', w'] with planes as rows, [n, c, d, h' w'].
@@ -91,9 +92,9 @@ struct SplitMaxPool {
 
   explicit SplitMaxPool(const MaxPool3dOptions& o)
       : in_planes{.kernel_size = 1}, across{.kernel_size = 1} {
-    const Split kernel = split(o.kernel_size, 1);
-    const Split stride = split(o.stride.value_or(o.kernel_size), 1);
-    const Split padding = split(o.padding, 0), dilation = split(o.dilation, 1);
+    const WindowSplit kernel = split(o.kernel_size, 1);
+    const WindowSplit stride = split(o.stride.value_or(o.kernel_size), 1);
+    const WindowSplit padding = split(o.padding, 0), dilation = split(o.dilation, 1);
     in_planes = {
         {}, kernel.in_planes, stride.in_planes, padding.in_planes, dilation.in_planes, o.ceil_mode};
     across = {{}, kernel.across, stride.across, padding.across, dilation.across, o.ceil_mode};
@@ -116,8 +117,6 @@ ValuesIndices max_of_volume(const Variable& x, Planes pool_planes, Rows pool_row
 }
 
 /// Averages of averages would round sixteen-bit floats twice; float32 avoids this.
-DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
-
 }  // namespace
 
 Variable max_pool1d(const Variable& x, MaxPool1dOptions options, Where where) {
@@ -237,9 +236,9 @@ Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
     return as_batch(x, where, [&](const Variable& batch) { return avg_pool3d(batch, o); });
   const CallLine line(where);
   check_volumes("avg_pool3d", x);
-  const Split kernel = split(o.kernel_size, 1), padding = split(o.padding, 0);
-  const Split stride = split(o.stride.value_or(o.kernel_size), 1);
-  const auto pool = [&](const Variable& images, Size2d Split::*part) {
+  const WindowSplit kernel = split(o.kernel_size, 1), padding = split(o.padding, 0);
+  const WindowSplit stride = split(o.stride.value_or(o.kernel_size), 1);
+  const auto pool = [&](const Variable& images, Size2d WindowSplit::*part) {
     AvgPool2dOptions options{.kernel_size = kernel.*part,
                              .stride = stride.*part,
                              .padding = padding.*part,
@@ -247,14 +246,14 @@ Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
                              .count_include_pad = o.count_include_pad};
     // The sums within planes are divided, and then those across planes are only added.
     if (o.divisor_override)
-      options.divisor_override = part == &Split::in_planes ? *o.divisor_override : 1;
+      options.divisor_override = part == &WindowSplit::in_planes ? *o.divisor_override : 1;
     return avg_pool2d(images, options);
   };
   return pool_volume(
-             x.to(wide(x.dtype())),
+             x.to(wide_dtype(x.dtype())),
              tiles_planes(x, kernel.in_planes, stride.in_planes, padding.in_planes),
-             [&](const Variable& planes) { return pool(planes, &Split::in_planes); },
-             [&](const Variable& rows) { return pool(rows, &Split::across); })
+             [&](const Variable& planes) { return pool(planes, &WindowSplit::in_planes); },
+             [&](const Variable& rows) { return pool(rows, &WindowSplit::across); })
       .to(x.dtype());
 }
 
@@ -275,7 +274,7 @@ template <typename Size, typename Mean>
 static Variable lp_pool(std::string_view op, const Variable& x, const LpPoolOptions<Size>& o,
                         double count, Mean mean) {
   if (!(o.norm_type > 0)) fail<ArgumentError>(op, ": norm_type must be positive: ", o.norm_type);
-  const Variable powers = pow(x.to(wide(x.dtype())), o.norm_type);
+  const Variable powers = pow(x.to(wide_dtype(x.dtype())), o.norm_type);
   const Variable means =
       mean(powers, AvgPoolOptions<Size>{
                        .kernel_size = o.kernel_size, .stride = o.stride, .ceil_mode = o.ceil_mode});
@@ -325,7 +324,7 @@ Variable adaptive_avg_pool3d(const Variable& x, Size3d output_size, Where where)
   check_volumes("adaptive_avg_pool3d", x);
   if (output_size.depth == -1) output_size.depth = x.size(2);
   return pool_volume(
-             x.to(wide(x.dtype())),
+             x.to(wide_dtype(x.dtype())),
              /*tiled=*/false,
              [&](const Variable& planes) {
                return adaptive_avg_pool2d(planes, output_size.plane());

@@ -7,8 +7,9 @@
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
-#include "ops/internal/dtype_argument.h"
+#include "ops/internal/catalog_arguments.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/operands.h"
 #include "ops/internal/value_checks.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
@@ -186,13 +187,6 @@ static bool holds(DType dtype, int64_t low, int64_t high) {
   });
 }
 
-static double largest(DType dtype) {
-  return dtype == f16    ? 65504.0
-         : dtype == bf16 ? 0x1.fep127
-         : dtype == f32  ? 0x1.fffffep127
-                         : std::numeric_limits<double>::max();
-}
-
 Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options,
                  RandomGenerator& generator) {
   const ErrorLine line(options.where);
@@ -226,7 +220,7 @@ Variable bernoulli(const Variable& p, RandomGenerator& generator, Where where) {
 Variable& uniform_(Variable& x, double low, double high, RandomGenerator& generator, Where where) {
   const ErrorLine line(where);
   check_float("uniform_", x.dtype());
-  const double most = largest(x.dtype());
+  const double most = largest_finite(x.dtype());
   if (!(low <= high && low >= -most && high <= most && high - low <= most)) [[unlikely]]
     fail<ArgumentError>("uniform_: not an interval of ", x.dtype(), ": [", low, ", ", high, ")");
   check_writable("uniform_", x, x.requires_grad());

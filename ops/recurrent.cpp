@@ -222,7 +222,8 @@ std::vector<Variable> lstm(const Variable& x, const Variable& h0, const Variable
                            std::span<const Variable> weights, RecurrentOptions options,
                            Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(lstm, where, x, h0, c0, weights, options);
+    return in_low_precision([](const auto&... a) { return lstm(a...); }, where, x, h0, c0, weights,
+                            options);
   const CallLine line(where);
   return run("lstm", LstmLayer(), x, h0, c0, weights, options);
 }
@@ -230,7 +231,8 @@ std::vector<Variable> lstm(const Variable& x, const Variable& h0, const Variable
 std::vector<Variable> gru(const Variable& x, const Variable& h0, std::span<const Variable> weights,
                           RecurrentOptions options, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(gru, where, x, h0, weights, options);
+    return in_low_precision([](const auto&... a) { return gru(a...); }, where, x, h0, weights,
+                            options);
   const CallLine line(where);
   return run("gru", GruLayer(), x, h0, {}, weights, options);
 }
@@ -239,7 +241,8 @@ std::vector<Variable> rnn_tanh(const Variable& x, const Variable& h0,
                                std::span<const Variable> weights, RecurrentOptions options,
                                Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(rnn_tanh, where, x, h0, weights, options);
+    return in_low_precision([](const auto&... a) { return rnn_tanh(a...); }, where, x, h0, weights,
+                            options);
   const CallLine line(where);
   return run("rnn_tanh", PlainLayer<tanh>(), x, h0, {}, weights, options);
 }
@@ -248,7 +251,8 @@ std::vector<Variable> rnn_relu(const Variable& x, const Variable& h0,
                                std::span<const Variable> weights, RecurrentOptions options,
                                Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(rnn_relu, where, x, h0, weights, options);
+    return in_low_precision([](const auto&... a) { return rnn_relu(a...); }, where, x, h0, weights,
+                            options);
   const CallLine line(where);
   return run("rnn_relu", PlainLayer<relu>(), x, h0, {}, weights, options);
 }

@@ -8,7 +8,7 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
-#include "ops/internal/dtype_argument.h"
+#include "ops/internal/catalog_arguments.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/kernels/pointwise.h"
 #include "ops/internal/kernels/reduce.h"
@@ -333,8 +333,6 @@ Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim, Where
 }
 
 namespace {
-
-Dims dims_of(const Arguments& a) { return a.has("dim") ? a.dims("dim") : Dims{}; }
 
 VarOptions var_options(const Arguments& a) {
   return {.correction = a.int32("correction"), .keepdim = a.flag("keepdim")};

@@ -38,7 +38,7 @@ struct Range {
   Variable operator()(const Variable& x) const { return slice(x, dim, start, end, step); }
 };
 
-struct Diagonal {
+struct DiagonalPart {
   static constexpr std::string_view kName = "diagonal_scatter";
   int64_t offset;
   int dim1, dim2;
@@ -88,7 +88,7 @@ Variable slice_scatter(const Variable& x, const Variable& source, int dim, int64
 Variable diagonal_scatter(const Variable& x, const Variable& source, int64_t offset, int dim1,
                           int dim2, Where where) {
   const CallLine line(where);
-  return WithPart<Diagonal>::replaced(x, source, {offset, dim1, dim2});
+  return WithPart<DiagonalPart>::replaced(x, source, {offset, dim1, dim2});
 }
 
 Variable index_fill(const Variable& x, int dim, const Variable& index, Number value, Where where) {

@@ -15,6 +15,7 @@
 #include "ops/index.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/kernels/grid_sample.h"
+#include "ops/internal/operands.h"
 #include "ops/matmul.h"
 #include "ops/pool.h"
 #include "ops/unary.h"
@@ -33,8 +34,6 @@ constinit decltype(grid_sample_backward) grid_sample_backward{"grid_sample_backw
 using namespace detail;
 
 namespace {
-
-DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
 
 /// Replaces dimension dim by weighted sums of its entries. Linear, and so is its adjoint.
 struct Resample {
@@ -177,7 +176,7 @@ Variable interpolate(const Variable& x, InterpolateOptions options, Where where)
     fail<ArgumentError>(kName, ": align_corners is not for the nearest pixel or the mean");
   const Resizing to(x.shape(), options);
   if (options.mode == SampleMode::kArea) return means_of_area(x, to.sizes);
-  Variable y = nearest ? x : x.to(wide(x.dtype()));
+  Variable y = nearest ? x : x.to(wide_dtype(x.dtype()));
   const size_t dims = to.sizes.size();
   const bool last_first = nearest && to.sizes.back() > x.shape()[x.rank() - 1];
   for (size_t step = 0; step < dims; ++step) {
@@ -389,7 +388,7 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions 
     fail<ArgumentError>(kName, ": kCubic is of images: ", from);
   check_same_device(kName, x.value(), grid.value());
   check_same_dtype(kName, x.value(), grid.value());
-  const DType dtype = wide(x.dtype());
+  const DType dtype = wide_dtype(x.dtype());
   const Variable pixels = x.to(dtype), places = grid.to(dtype);
   const bool in_one_pass = x.numel() > 0 && grid.numel() > 0 && pixel_count < int64_t(1) << 31 &&
                            kernels::grid_sample.has(x.device().type, dtype);

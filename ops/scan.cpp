@@ -10,7 +10,7 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
-#include "ops/internal/dtype_argument.h"
+#include "ops/internal/catalog_arguments.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/kernels/running_extreme.h"
 #include "ops/internal/scalar_dimension.h"

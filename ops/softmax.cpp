@@ -6,7 +6,7 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
-#include "ops/internal/dtype_argument.h"
+#include "ops/internal/catalog_arguments.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/reduce.h"
@@ -102,7 +102,7 @@ Variable softmin(const Variable& x, int dim, Where where) {
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return softmin(v, dim); });
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(softmin, where, x, dim);
+    return in_float32([](const auto&... a) { return softmin(a...); }, where, x, dim);
   const CallLine line(where);
   require_float("softmin", x.value());
   return softmax(-x, dim);

@@ -44,7 +44,7 @@ Tensor swapped(const Tensor& x, int dim) {
 Tensor as_rows(const Tensor& x, int64_t size) {
   const Tensor dense = x.contiguous();
   const Shape shape{size == 0 ? 0 : x.numel() / size, size};
-  return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
+  return dense.with_layout(contiguous_layout(shape, dense.layout().offset));
 }
 
 /// A tensor of rank 0 has one element along its only dimension.

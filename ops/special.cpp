@@ -154,13 +154,6 @@ struct Frac : UnaryOp<kernels::frac> {
   Variable backward(const Variable& dy) const { return dy; }
 };
 
-double largest(DType dtype) {
-  return dtype == f16    ? 65504.0
-         : dtype == bf16 ? 0x1.fep127
-         : dtype == f32  ? double(std::numeric_limits<float>::max())
-                         : std::numeric_limits<double>::max();
-}
-
 }  // namespace
 
 Variable sinh(Variable x, Where where) { return of_wide_float<Sinh>(std::move(x), where); }
@@ -195,7 +188,7 @@ Variable frac(const Variable& x, Where where) {
 
 Variable nan_to_num(Variable x, NanToNumOptions options, Where where) {
   if (!is_float(x.dtype())) return clone(x, where);
-  const double most = largest(x.dtype());
+  const double most = largest_finite(x.dtype());
   const double posinf = options.posinf.value_or(most), neginf = options.neginf.value_or(-most);
   return apply_over(NanToNum{options.nan, posinf, neginf}, where, {std::move(x)});
 }

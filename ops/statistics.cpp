@@ -15,7 +15,7 @@
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/index.h"
-#include "ops/internal/dtype_argument.h"
+#include "ops/internal/catalog_arguments.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/kernels/histogram.h"
 #include "ops/internal/kernels/reduce.h"
@@ -151,7 +151,7 @@ Variable observation_weights(const CovOptions& options, int64_t count, DType dty
 
 Variable cov(const Variable& input, CovOptions options, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(cov, where, input, options);
+    return in_float32([](const auto&... a) { return cov(a...); }, where, input, options);
   const ErrorLine line(where);
   if (input.rank() > 2) fail<ShapeError>("cov: at most a matrix is wanted, not ", input.shape());
   if (compute_dtype(input.dtype()) != input.dtype()) {

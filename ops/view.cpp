@@ -17,8 +17,6 @@
 namespace tapegrad {
 namespace {
 
-StridedLayout contiguous_layout(const Shape& shape) { return {shape, contiguous_strides(shape)}; }
-
 /// Strides that read the elements of `from`, in row-major order, with shape `to` of equal size;
 /// nullopt if no strides do.
 std::optional<Strides> strides_as(const StridedLayout& from, const Shape& to) {
@@ -213,7 +211,7 @@ struct Expand {
   Variable backward(const Variable& dy) const { return sum_to(dy, from); }
 };
 
-struct Unfold {
+struct UnfoldDim {
   static constexpr std::string_view kName = "unfold";
   int dim;
   int64_t size, step;
@@ -365,7 +363,7 @@ Variable unsqueeze(const Variable& x, int dim, Where where) {
 // Only a member of Variable, because the function unfold() is the one for images (ops/conv.h).
 Variable VariableOps::unfold(int dim, int64_t size, int64_t step, Where where) const {
   const ErrorLine line(where);
-  return apply(Unfold{dim, size, step}, where, self());
+  return apply(UnfoldDim{dim, size, step}, where, self());
 }
 
 namespace {

@@ -11,11 +11,11 @@
 #include "ops/reduce.h"
 #include "ops/settings.h"
 #include "ops/unary.h"
+#include "optim/internal/checks.h"
 
 namespace tapegrad::optim {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kRow = 0, kColumn = 1, kVariance = 2;
 
 /// Returns the shape of a sum over one of the last two dimensions: -1 or -2.
@@ -39,10 +39,10 @@ Adafactor::Adafactor(Params params, AdafactorOptions o)
                       {"row_var", "col_var", "variance"}),
       options_(o) {
   const ErrorLine line(made_at());
-  check_range("Adafactor", "-beta2_decay", -o.beta2_decay, 0, kInfinity);
-  check_range("Adafactor", "eps[0]", o.eps.first.value_or(0), 0, kInfinity);
-  check_range("Adafactor", "eps[1]", o.eps.second, 0, kInfinity);
-  check_range("Adafactor", "d", o.d, 1, kInfinity);
+  check_range("Adafactor", "-beta2_decay", -o.beta2_decay, 0, kNoLimit);
+  check_range("Adafactor", "eps[0]", o.eps.first.value_or(0), 0, kNoLimit);
+  check_range("Adafactor", "eps[1]", o.eps.second, 0, kNoLimit);
+  check_range("Adafactor", "d", o.d, 1, kNoLimit);
   set_maximize(o.maximize);
 }
 

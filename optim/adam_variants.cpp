@@ -6,6 +6,7 @@
 
 #include "core/tape/internal/call_line.h"
 #include "ops/update.h"
+#include "optim/internal/checks.h"
 
 namespace tapegrad::optim {
 namespace detail {
@@ -34,7 +35,7 @@ void AdamVariant::check_group(const Group& group) const {
   const AdamRates rates = rates_of(group);
   check_range(kind_, "betas[0]", rates.beta1, 0, 1);
   check_range(kind_, "betas[1]", rates.beta2, 0, 1);
-  check_range(kind_, "eps", rates.eps, 0, std::numeric_limits<double>::infinity());
+  check_range(kind_, "eps", rates.eps, 0, kNoLimit);
 }
 
 std::vector<Optimizer::StateInfo> AdamVariant::state_info(const Group&) const {
@@ -49,8 +50,7 @@ NAdam::NAdam(Params params, NAdamOptions o)
                   "exp_avg_sq"),
       momentum_decay_(o.momentum_decay) {
   const ErrorLine line(made_at());
-  check_range("NAdam", "momentum_decay", momentum_decay_, 0,
-              std::numeric_limits<double>::infinity());
+  check_range("NAdam", "momentum_decay", momentum_decay_, 0, kNoLimit);
 }
 
 void NAdam::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {

@@ -15,11 +15,10 @@
 #include "ops/unary.h"
 #include "ops/update.h"
 #include "ops/view.h"
+#include "optim/internal/checks.h"
 
 namespace tapegrad::optim {
 namespace {
-
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 double inner(const Variable& a, const Variable& b) { return sum(a * b).item(); }
 double largest(const Variable& x) { return max(abs(x)).item(); }

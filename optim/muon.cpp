@@ -11,11 +11,10 @@
 #include "ops/matmul.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+#include "optim/internal/checks.h"
 
 namespace tapegrad::optim {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double rate_of(MuonRate rate, const Shape& shape) {
   const double rows = double(shape[0]), columns = double(shape[1]);
@@ -36,7 +35,7 @@ Muon::Muon(Params params, MuonOptions o)
                       {"momentum", "nesterov"}),
       options_(o) {
   const ErrorLine line(made_at());
-  check_range("Muon", "eps", o.eps, 0, kInfinity);
+  check_range("Muon", "eps", o.eps, 0, kNoLimit);
   check_range("Muon", "ns_steps", o.ns_steps, 1, 99);
   check_groups();
 }

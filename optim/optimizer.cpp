@@ -21,6 +21,7 @@
 #include "ops/scatter.h"
 #include "ops/unary.h"
 #include "ops/update.h"
+#include "optim/internal/checks.h"
 
 namespace tapegrad::optim {
 
@@ -31,8 +32,6 @@ void check_range(std::string_view kind, std::string_view option, double value, d
 }
 
 namespace {
-
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 constinit std::atomic<uint64_t> next_id{0};
 

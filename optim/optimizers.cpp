@@ -5,11 +5,10 @@
 
 #include "core/tape/internal/call_line.h"
 #include "ops/update.h"
+#include "optim/internal/checks.h"
 
 namespace tapegrad::optim {
 namespace {
-
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 /// Initial value of a state that is used only with an option.
 std::optional<double> zero_if(bool used) {

@@ -13,8 +13,6 @@
 namespace tapegrad::optim {
 namespace {
 
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-
 double cosine(double start, double end, double share) {
   return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * share));
 }

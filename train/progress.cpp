@@ -15,8 +15,8 @@
 namespace tapegrad {
 namespace {
 
-constexpr std::string_view kBar = "━", kGreen = "\x1b[32m", kGrey = "\x1b[37m", kPlain = "\x1b[0m",
-                           kRestOfLine = "\x1b[K";
+constexpr std::string_view kBar = "━", kGreen = "\x1b[32m", kGreyText = "\x1b[37m",
+                           kPlain = "\x1b[0m", kRestOfLine = "\x1b[K";
 
 int descriptor_of(const std::ostream* out) {
   if (out == &std::cout) return STDOUT_FILENO;
@@ -110,7 +110,7 @@ std::string Progress::bar(int64_t step, bool finished) const {
   if (!color_) return repeat_text(kBar, done) + std::string(size_t(width - done), ' ');
   std::string text(kGreen);
   text += repeat_text(kBar, done);
-  text += kGrey;
+  text += kGreyText;
   text += repeat_text(kBar, width - done);
   return text += kPlain;
 }

@@ -21,7 +21,7 @@ Variable difference(const Variable& output, const Variable& target) {
   return output.detach().to(f64) - target.detach().to(f64);
 }
 
-Variable count_of(const Variable& x) {
+Variable element_count(const Variable& x) {
   return full({}, x.numel(), {.dtype = i64, .device = x.device()});
 }
 
@@ -31,7 +31,7 @@ void MeanAbsoluteError::add(const Variable& output, const Variable& target) {
   const NoGrad no_grad;
   require_equal_shapes("MeanAbsoluteError", output, target);
   accumulate("sum", sum(abs(difference(output, target))));
-  accumulate("count", count_of(output));
+  accumulate("count", element_count(output));
 }
 
 double MeanAbsoluteError::value() const {
@@ -42,7 +42,7 @@ void MeanSquaredError::add(const Variable& output, const Variable& target) {
   const NoGrad no_grad;
   require_equal_shapes("MeanSquaredError", output, target);
   accumulate("sum", sum(square(difference(output, target))));
-  accumulate("count", count_of(output));
+  accumulate("count", element_count(output));
 }
 
 double MeanSquaredError::value() const {

@@ -14,7 +14,7 @@
 namespace tapegrad {
 namespace {
 
-struct Point {
+struct SpacePoint {
   double x, y, z;
 };
 
@@ -64,18 +64,20 @@ class Camera {
     x_ = left + width / 2 - scale_ * (x_low + x_high) / 2;
     y_ = top + height / 2 + scale_ * (y_low + y_high) / 2;
   }
-  double across(Point p) const { return x_ + scale_ * dot(right_, p); }
-  double down(Point p) const { return y_ - scale_ * dot(up_, p); }
-  double nearness(Point p) const { return dot(near_, p); }
+  double across(SpacePoint p) const { return x_ + scale_ * dot(right_, p); }
+  double down(SpacePoint p) const { return y_ - scale_ * dot(up_, p); }
+  double nearness(SpacePoint p) const { return dot(near_, p); }
   /// Returns the side of the box, -1 or 1, that faces away from the viewer.
   double far_x() const { return near_.x > 0 ? -1 : 1; }
   double far_y() const { return near_.y > 0 ? -1 : 1; }
 
  private:
   static constexpr double kFlat = 0.9;  // height of the box relative to its width
-  static double dot(Point a, Point b) { return a.x * b.x + a.y * b.y + a.z * b.z * kFlat; }
+  static double dot(SpacePoint a, SpacePoint b) {
+    return a.x * b.x + a.y * b.y + a.z * b.z * kFlat;
+  }
 
-  Point right_{}, up_{}, near_{};
+  SpacePoint right_{}, up_{}, near_{};
   double scale_ = 1, x_ = 0, y_ = 0;
 };
 
@@ -94,14 +96,14 @@ class Panel {
   double uy(double y) const { return unit(y, grid_.y.front(), grid_.y.back()); }
   double uz(double z) const { return unit(z, z_low_, z_high_); }
 
-  std::string polygon(std::span<const Point> points, std::string_view style) const {
+  std::string polygon(std::span<const SpacePoint> points, std::string_view style) const {
     std::string svg = "<polygon points=\"";
-    for (const Point& p : points)
+    for (const SpacePoint& p : points)
       svg += absl::StrFormat("%.1f,%.1f ", camera_.across(p), camera_.down(p));
     svg.back() = '"';
     return svg + " " + std::string(style) + "/>\n";
   }
-  std::string line(Point a, Point b, std::string_view stroke, double width = 0.7) const {
+  std::string line(SpacePoint a, SpacePoint b, std::string_view stroke, double width = 0.7) const {
     return svg_line(camera_.across(a), camera_.down(a), camera_.across(b), camera_.down(b), stroke,
                     width);
   }
@@ -111,13 +113,15 @@ class Panel {
     const double fx = camera_.far_x(), fy = camera_.far_y();
     constexpr const char* kWall = "fill=\"#f4f4f6\" stroke=\"#c4c4c8\" stroke-width=\"0.7\"";
     constexpr const char* kGrid = "#dcdce0";
-    std::string svg =
-        polygon(std::array{Point{-1, -1, -1}, Point{1, -1, -1}, Point{1, 1, -1}, Point{-1, 1, -1}},
-                kWall) +
-        polygon(std::array{Point{fx, -1, -1}, Point{fx, 1, -1}, Point{fx, 1, 1}, Point{fx, -1, 1}},
-                kWall) +
-        polygon(std::array{Point{-1, fy, -1}, Point{1, fy, -1}, Point{1, fy, 1}, Point{-1, fy, 1}},
-                kWall);
+    std::string svg = polygon(std::array{SpacePoint{-1, -1, -1}, SpacePoint{1, -1, -1},
+                                         SpacePoint{1, 1, -1}, SpacePoint{-1, 1, -1}},
+                              kWall) +
+                      polygon(std::array{SpacePoint{fx, -1, -1}, SpacePoint{fx, 1, -1},
+                                         SpacePoint{fx, 1, 1}, SpacePoint{fx, -1, 1}},
+                              kWall) +
+                      polygon(std::array{SpacePoint{-1, fy, -1}, SpacePoint{1, fy, -1},
+                                         SpacePoint{1, fy, 1}, SpacePoint{-1, fy, 1}},
+                              kWall);
     for (double tick : x_ticks()) {
       svg += line({ux(tick), -1, -1}, {ux(tick), 1, -1}, kGrid);
       svg += line({ux(tick), fy, -1}, {ux(tick), fy, 1}, kGrid);
@@ -137,7 +141,7 @@ class Panel {
   std::string labels() const {
     const double nx = -camera_.far_x(), ny = -camera_.far_y();
     std::string svg;
-    auto label = [&](Point at, Point outside, double value) {
+    auto label = [&](SpacePoint at, SpacePoint outside, double value) {
       const double x = camera_.across(outside), y = camera_.down(outside);
       svg += svg_line(camera_.across(at), camera_.down(at), x, y, "#888888", 0.7);
       const double dx = x - camera_.across(at), dy = y - camera_.down(at);
@@ -149,8 +153,8 @@ class Panel {
     };
     for (double tick : x_ticks()) label({ux(tick), ny, -1}, {ux(tick), 1.06 * ny, -1}, tick);
     for (double tick : y_ticks()) label({nx, uy(tick), -1}, {1.06 * nx, uy(tick), -1}, tick);
-    const Point a{nx, -ny, 0}, b{-nx, ny, 0};
-    const Point edge = camera_.across(a) < camera_.across(b) ? a : b;
+    const SpacePoint a{nx, -ny, 0}, b{-nx, ny, 0};
+    const SpacePoint edge = camera_.across(a) < camera_.across(b) ? a : b;
     for (double tick : z_ticks())
       label({edge.x, edge.y, uz(tick)},
             {edge.x * (edge.x == nx ? 1.06 : 1), edge.y * (edge.y == ny ? 1.06 : 1), uz(tick)},
@@ -161,18 +165,18 @@ class Panel {
   /// Painter's algorithm: draws cells from back to front, so that near cells hide far ones.
   std::string patches() const {
     struct Patch {
-      std::array<Point, 4> corners;
+      std::array<SpacePoint, 4> corners;
       double nearness, height;
     };
     const size_t columns = grid_.x.size(), rows = grid_.y.size();
     auto corner = [&](size_t i, size_t j) {
-      return Point{ux(grid_.x[j]), uy(grid_.y[i]), uz(grid_.z[i * columns + j])};
+      return SpacePoint{ux(grid_.x[j]), uy(grid_.y[i]), uz(grid_.z[i * columns + j])};
     };
     std::vector<Patch> patches;
     for (size_t i = 0; i + 1 < rows; ++i)
       for (size_t j = 0; j + 1 < columns; ++j) {
         Patch patch{{corner(i, j), corner(i, j + 1), corner(i + 1, j + 1), corner(i + 1, j)}, 0, 0};
-        for (const Point& p : patch.corners) {
+        for (const SpacePoint& p : patch.corners) {
           // The position on the floor alone decides the drawing order of cells.
           patch.nearness += camera_.nearness({p.x, p.y, 0});
           patch.height += (p.z + 1) / 8;

@@ -70,6 +70,10 @@ Strides contiguous_strides(const Shape& shape) {
   return strides;
 }
 
+StridedLayout contiguous_layout(const Shape& shape, int64_t offset) {
+  return {shape, contiguous_strides(shape), offset};
+}
+
 bool is_contiguous(const StridedLayout& layout) {
   int64_t step = 1;
   for (int i = layout.shape.rank() - 1; i >= 0; --i) {

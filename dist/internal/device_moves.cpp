@@ -10,9 +10,9 @@
 namespace tapegrad::dist {
 namespace {
 
-constexpr int64_t kPieceBytes = 64 << 20;  // bounds the memory for messages
+constexpr int64_t kDevicePieceBytes = 64 << 20;  // bounds the memory for messages
 
-void* bytes_of(const Tensor& x) {
+void* device_bytes(const Tensor& x) {
   return x.storage().data() + x.layout().offset * size_of(x.dtype());
 }
 
@@ -46,7 +46,7 @@ void combine(ReduceOp op, const Tensor& x, Tensor& sum) {
 Tensor exchange_and_sum(NcclLink& link, const Reduction& how, const Tensor& out) {
   const int64_t ranks = link.ranks(), part = out.numel() / ranks;
   const Tensor in = out.empty_like();
-  link.all_to_all(bytes_of(out), bytes_of(in), size_t(part * size_of(how.wire)));
+  link.all_to_all(device_bytes(out), device_bytes(in), size_t(part * size_of(how.wire)));
   const bool is_short = how.wire == f16 || how.wire == bf16;
   const auto of_rank = [&](int64_t r) {
     const Tensor values = row(in, r * part, part);
@@ -65,7 +65,7 @@ Tensor exchange_and_sum(NcclLink& link, const Reduction& how, const Tensor& out)
 }  // namespace
 
 void reduce_on_device(NcclLink& link, const Reduction& how, const Tensor& x) {
-  const int64_t ranks = link.ranks(), piece = kPieceBytes / size_of(how.dtype);
+  const int64_t ranks = link.ranks(), piece = kDevicePieceBytes / size_of(how.dtype);
   for (int64_t first = 0; first < x.numel(); first += piece) {
     const int64_t count = std::min(piece, x.numel() - first);
     const int64_t part = (count + ranks - 1) / ranks;
@@ -74,7 +74,7 @@ void reduce_on_device(NcclLink& link, const Reduction& how, const Tensor& x) {
     if (Tensor rest = row(all, count, part * ranks - count); rest.numel() > 0)
       kernels::fill(rest, 0);
     const Tensor sum = exchange_and_sum(link, how, all);
-    link.all_gather(bytes_of(sum), bytes_of(all), size_t(part * size_of(how.wire)));
+    link.all_gather(device_bytes(sum), device_bytes(all), size_t(part * size_of(how.wire)));
     copy(row(all, 0, count), row(x, first, count));
   }
 }
@@ -82,7 +82,7 @@ void reduce_on_device(NcclLink& link, const Reduction& how, const Tensor& x) {
 void reduce_scatter_on_device(NcclLink& link, const Reduction& how, const Tensor& x,
                               const Tensor& own) {
   const int64_t ranks = link.ranks(), part = own.numel();
-  const int64_t piece = std::max<int64_t>(1, kPieceBytes / size_of(how.dtype) / ranks);
+  const int64_t piece = std::max<int64_t>(1, kDevicePieceBytes / size_of(how.dtype) / ranks);
   for (int64_t first = 0; first < part; first += piece) {
     const int64_t count = std::min(piece, part - first);
     const Tensor all = Tensor::empty({count * ranks}, how.wire, x.device());

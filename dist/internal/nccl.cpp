@@ -19,7 +19,7 @@ namespace {
 constexpr int kBytes = 1;  // ncclUint8
 
 /// Data that the ranks exchange before NCCL starts.
-struct Greeting {
+struct NcclGreeting {
   char gpu[248] = {};  // host and number of the GPU on this host
   int64_t has_nccl = 0;
 };
@@ -38,10 +38,10 @@ std::string gpu_name(Device device) {
 
 /// Returns whether NCCL can connect the ranks. All ranks get one answer.
 bool can_connect(Engine& engine, bool has_nccl, Device device, Waiting& waiting) {
-  Greeting own;
+  NcclGreeting own;
   own.has_nccl = has_nccl;
   gpu_name(device).copy(own.gpu, sizeof own.gpu - 1);
-  std::vector<Greeting> all(size_t(engine.size()));
+  std::vector<NcclGreeting> all(size_t(engine.size()));
   engine.all_gather(reinterpret_cast<const std::byte*>(&own),
                     reinterpret_cast<std::byte*>(all.data()), sizeof own, waiting);
   for (size_t r = 0; r < all.size(); ++r) {

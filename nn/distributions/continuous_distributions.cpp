@@ -18,8 +18,6 @@
 namespace tapegrad::distributions {
 namespace {
 
-constexpr double kEuler = std::numbers::egamma, kPi = std::numbers::pi;
-
 Variable constant(const Variable& a, double value) { return full_like(a.detach(), value); }
 
 /// The modified Bessel functions I0 and I1 of k > 0, times e^-k.

@@ -23,8 +23,6 @@
 namespace tapegrad::distributions {
 namespace {
 
-const double kLogTwoPi = std::log(2 * std::numbers::pi);
-
 Variable diagonal_of(const Variable& matrix) { return diagonal(matrix, 0, -2, -1); }
 /// Returns the log of the determinant of L L^T.
 Variable log_det_of(const Variable& l) { return 2.0 * sum(log(diagonal_of(l)), -1); }

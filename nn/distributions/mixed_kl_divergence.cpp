@@ -14,8 +14,6 @@
 namespace tapegrad::distributions {
 namespace {
 
-constexpr double kEuler = std::numbers::egamma;
-
 /// Returns the mean of log x over a distribution.
 Variable mean_log(const Beta& p) {
   return digamma(p.concentration1) - digamma(p.concentration1 + p.concentration0);

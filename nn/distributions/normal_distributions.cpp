@@ -21,9 +21,6 @@
 namespace tapegrad::distributions {
 namespace {
 
-constexpr double kPi = std::numbers::pi;
-const double kLogTwoPi = std::log(2 * kPi);
-
 /// Returns the log density of Normal(0, scale) at x.
 Variable log_density_of_normal(const Variable& x, const Variable& scale) {
   return -(x * x) / (2.0 * (scale * scale)) - log(scale) - std::log(std::sqrt(2 * kPi));

@@ -14,6 +14,11 @@
 
 namespace tapegrad::detail {
 
+/// Floating-point operations of the direct algorithm, including products with padding.
+inline int64_t conv_flops(const Tensor& y, const Tensor& weight) {
+  return 2 * y.numel() * numel(weight.shape(), 1, weight.rank());
+}
+
 template <typename Conv>
 Variable conv_backward_input(const Variable& dy, const Variable& weight,
                              const typename Conv::Options& options, const Shape& x,

@@ -5,16 +5,9 @@
 #include "ops/reduce.h"
 
 namespace tapegrad {
-namespace {
-
-/// Floating-point operations of the direct algorithm, including products with padding.
-int64_t conv_flops(const Tensor& y, const Tensor& weight) {
-  const Shape& w = weight.shape();
-  return 2 * y.numel() * w[1] * w[2] * w[3] * w[4];
-}
-
-}  // namespace
 namespace kernels {
+
+using detail::conv_flops;
 
 constinit decltype(conv3d) conv3d{
     "conv3d", [](const Tensor&, const Tensor& weight, const Tensor&, const Conv3dOptions&,

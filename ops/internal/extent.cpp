@@ -54,7 +54,7 @@ Tensor around(const Tensor& x, int dim) {
   for (int i = 0; i < dim; ++i) shape[0] *= x.shape()[i];
   for (int i = dim + 1; i < x.rank(); ++i) shape[2] *= x.shape()[i];
   const Tensor dense = x.contiguous();
-  return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
+  return dense.with_layout(contiguous_layout(shape, dense.layout().offset));
 }
 
 void require_float(std::string_view op, const Tensor& x) {

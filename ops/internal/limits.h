@@ -1,4 +1,4 @@
-// Limits of arguments that are counts.
+// Limits of numbers, and of arguments that are counts.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include "core/base/error.h"
 
 namespace tapegrad::detail {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Largest count. The product of two such counts fits into 63 bits.
 inline constexpr int64_t kMostCounted = std::numeric_limits<int32_t>::max();

@@ -1,6 +1,7 @@
 #include "ops/internal/linalg_parts.h"
 
 #include "core/base/error.h"
+#include "ops/create.h"
 #include "ops/internal/value_checks.h"
 #include "ops/linalg.h"
 #include "ops/view.h"
@@ -10,7 +11,7 @@ namespace {
 
 int64_t batch_of(const Shape& shape) { return numel(front_of(shape)); }
 
-Tensor transposed(const Tensor& x) {
+Tensor each_transposed(const Tensor& x) {
   StridedLayout layout = x.layout();
   const int r = x.rank();
   std::swap(layout.shape[r - 2], layout.shape[r - 1]);
@@ -19,7 +20,7 @@ Tensor transposed(const Tensor& x) {
 }
 
 Tensor reshaped(const Tensor& dense, const Shape& shape) {
-  return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
+  return dense.with_layout(contiguous_layout(shape, dense.layout().offset));
 }
 
 }  // namespace
@@ -51,12 +52,13 @@ Shape front_of(const Shape& shape) {
 
 Tensor by_columns(const Tensor& x) {
   const int r = x.rank();
-  return reshaped(transposed(x).clone(), {batch_of(x.shape()), x.shape()[r - 1], x.shape()[r - 2]});
+  return reshaped(each_transposed(x).clone(),
+                  {batch_of(x.shape()), x.shape()[r - 1], x.shape()[r - 2]});
 }
 
 Tensor by_rows(const Tensor& columns, const Shape& shape) {
   const int r = shape.rank();
-  return transposed(reshaped(columns, with_matrix(shape, shape[r - 1], shape[r - 2]))).clone();
+  return each_transposed(reshaped(columns, with_matrix(shape, shape[r - 1], shape[r - 2]))).clone();
 }
 
 Tensor info_for(const Tensor& columns) {
@@ -75,6 +77,10 @@ void check_info(std::string_view op, const Tensor& info, std::string_view rule) 
         fail<LinAlgError>(op, ": ", rule, ": matrix ", i, " of ", here.numel(),
                           " in the batch, at ", values[i]);
   });
+}
+
+Variable identity_like(const Variable& x) {
+  return expand(eye(x.size(-1), {}, {.dtype = x.dtype(), .device = x.device()}), x.shape());
 }
 
 auto mT(const Variable& x) -> Variable { return transpose(x, -2, -1); }

@@ -28,6 +28,8 @@ Tensor info_for(const Tensor& columns);
 /// Throws LinAlgError, with the rule and the first nonzero status, unless all are 0.
 void check_info(std::string_view op, const Tensor& info, std::string_view rule);
 
+/// Returns an identity matrix for each matrix of x.
+auto identity_like(const Variable& x) -> Variable;
 /// Transposes each matrix; returns a view.
 auto mT(const Variable& x) -> Variable;
 /// Reshape one number, row or column per matrix so that it broadcasts to matrices.

@@ -12,8 +12,12 @@ void check_equal_shapes(std::string_view op, const Variable& x, const Variable& 
                      target.shape(), draw_difference("input", x.shape(), "target", target.shape()));
 }
 
-void check_floats(std::string_view op, const Variable& x) {
-  if (!is_float(x.dtype())) fail<DTypeError>(op, ": the input is ", x.dtype(), ", not a float");
+Tensor as_pixels(const Tensor& x) {
+  const Shape& shape = x.shape();
+  const int64_t examples = shape.rank() > 1 ? shape[0] : 1, classes = shape[class_dim(shape)];
+  const int64_t pixels = shape.rank() > 2 ? numel(shape, 2, shape.rank()) : 1;
+  return x.with_layout(
+      {{examples, pixels, classes}, {pixels * classes, 1, pixels}, x.layout().offset});
 }
 
 Variable reduced(const Variable& losses, Reduction reduction, Where where) {

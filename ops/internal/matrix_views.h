@@ -1,4 +1,4 @@
-// Tensors viewed as matrices.
+// Tensors viewed as matrices, and tensors that may be empty.
 #pragma once
 
 #include "ops/view.h"
@@ -16,11 +16,13 @@ inline Tensor as_matrix(const Tensor& x) {
   if (x.rank() == 2) return x;
   const Shape shape = matrix_shape(x.shape());
   const Tensor source = x.contiguous();
-  return source.with_layout({shape, contiguous_strides(shape), source.layout().offset});
+  return source.with_layout(contiguous_layout(shape, source.layout().offset));
 }
 inline Variable as_matrix(const Variable& x, Where where = Where::current()) {
   return x.rank() == 2 ? x : reshape(x, matrix_shape(x.shape()), where);
 }
+
+inline Tensor contiguous_or_empty(const Tensor& x) { return x ? x.contiguous() : x; }
 
 /// Returns the transpose of a matrix, as a view.
 inline Tensor transposed(const Tensor& x) {

@@ -114,4 +114,8 @@ bool fits_result(const Tensor& x, const Tensor& other, bool any_dtype) {
   return x.shape() == other.shape() || broadcasts_to(other.shape(), x.shape());
 }
 
+void check_floats(std::string_view op, const Variable& x) {
+  if (!is_float(x.dtype())) fail<DTypeError>(op, ": the input is ", x.dtype(), ", not a float");
+}
+
 }  // namespace tapegrad::detail

@@ -31,10 +31,24 @@ auto as_factor(std::string_view op, const Operand& x, DType dtype, Device device
 /// Returns the type of computation for a dtype: float32 for sixteen-bit floats, else the dtype.
 inline DType compute_dtype(DType dtype) { return dtype == f16 || dtype == bf16 ? f32 : dtype; }
 
+/// Returns float64 for float64, else float32.
+inline DType wide_dtype(DType dtype) { return dtype == f64 ? f64 : f32; }
+
+/// Returns the largest finite number of a float type.
+inline double largest_finite(DType dtype) {
+  return dtype == f16    ? 65504.0
+         : dtype == bf16 ? 0x1.fep127
+         : dtype == f32  ? 0x1.fffffep127
+                         : 0x1.fffffffffffffp1023;
+}
+
 /// Returns whether x is a float32 number that is combined with sixteen-bit floats.
 inline bool is_wide_number(const Tensor& x, const Tensor& other) {
   return x.rank() == 0 && x.dtype() == f32 && other.dtype() != compute_dtype(other.dtype());
 }
+
+/// Throws DTypeError unless x is a float tensor.
+void check_floats(std::string_view op, const Variable& x);
 
 /// Throws ArgumentError if nothing else refers to the target's memory. The target is then a copy,
 /// such as x[mask], and the write would have no effect. For writes to an rvalue, as in `x[0] = y`.

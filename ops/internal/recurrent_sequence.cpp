@@ -1,4 +1,5 @@
 #include "ops/internal/recurrent_sequence.h"
+#include "ops/internal/matrix_views.h"
 
 #include "core/autograd/derivatives.h"
 #include "core/tape/op.h"
@@ -27,7 +28,7 @@ using namespace detail;
 namespace {
 
 /// The order of the steps.
-struct Order {
+struct StepOrder {
   int64_t steps;
   bool backwards;
 
@@ -39,7 +40,7 @@ Tensor at(const Tensor& x, int64_t t) {
   if (!x) return {};
   Shape shape;
   for (int i = 1; i < x.rank(); ++i) shape.push_back(x.shape()[i]);
-  return x.with_layout({shape, contiguous_strides(shape), x.layout().offset + t * x.strides()[0]});
+  return x.with_layout(contiguous_layout(shape, x.layout().offset + t * x.strides()[0]));
 }
 
 /// Returns w [out, in] for products with `batch` rows in each of `steps` steps. The CPU's product
@@ -57,9 +58,6 @@ Tensor for_steps(const Tensor& w, int64_t batch, int64_t steps) {
   };
   return transposed(transposed(w).contiguous());
 }
-
-/// Returns a gradient in the form that the cell kernels read.
-Tensor contiguous_or_empty(const Tensor& dy) { return dy ? dy.contiguous() : dy; }
 
 /// Returns the gradient of w_hh: transposed gradients of the products times the state before each
 /// step. All steps except the first are one product.
@@ -79,7 +77,7 @@ Variable weight_gradient(const Variable& dproducts, const Variable& h, const Var
 std::vector<Variable> lstm_by_ops(const std::vector<Variable>& inputs, bool backwards) {
   const Variable &from_input = inputs[0], &w_hh = inputs[3];
   Variable h = inputs[1], c = inputs[2];
-  const Order order{from_input.size(0), backwards};
+  const StepOrder order{from_input.size(0), backwards};
   std::vector<Variable> states(size_t(order.steps));
   for (int64_t i = 0; i < order.steps; ++i) {
     const auto gates = chunk(select(from_input, 0, order[i]) + linear(h, w_hh), 4, 1);
@@ -96,7 +94,7 @@ std::vector<Variable> gru_by_ops(const std::vector<Variable>& inputs, bool backw
   const Variable &from_input = inputs[0], &w_hh = inputs[2];
   const Variable b_hh = inputs.size() > 3 ? inputs[3] : Variable();
   Variable h = inputs[1];
-  const Order order{from_input.size(0), backwards};
+  const StepOrder order{from_input.size(0), backwards};
   std::vector<Variable> states(size_t(order.steps));
   for (int64_t i = 0; i < order.steps; ++i) {
     const auto x = chunk(select(from_input, 0, order[i]), 3, 1);
@@ -127,7 +125,7 @@ struct LstmSequence {
                               const Tensor& w_hh) {
     const Tensor x = from_input.contiguous();
     const int64_t steps = x.shape()[0], batch = x.shape()[1], hidden = w_hh.shape()[1];
-    const Order order{steps, backwards};
+    const StepOrder order{steps, backwards};
     Tensor h = x.empty_like({steps, batch, hidden}), c = h.empty_like(h.shape());
     Tensor gates = x.empty_like(x.shape()), product = x.empty_like({batch, 4 * hidden});
     Tensor h_before = h0.contiguous(), c_before = c0.contiguous();
@@ -147,7 +145,7 @@ struct LstmSequence {
     const Tensor& c = this->c.value();
     const Tensor& gates = this->gates.value();
     const Tensor& w = w_hh.value();
-    const Order order{h.shape()[0], backwards};
+    const StepOrder order{h.shape()[0], backwards};
     const Tensor first_c = c0.value().contiguous(), dh_each = contiguous_or_empty(dy[0]);
     Tensor dc = contiguous_or_empty(dy[1]), dh;
     Tensor dgates = gates.empty_like(gates.shape());
@@ -200,7 +198,7 @@ struct GruSequence {
                               const Tensor& b_hh) {
     const Tensor x = from_input.contiguous(), bias = b_hh ? b_hh.contiguous() : b_hh;
     const int64_t steps = x.shape()[0], batch = x.shape()[1], hidden = w_hh.shape()[1];
-    const Order order{steps, backwards};
+    const StepOrder order{steps, backwards};
     Tensor h = x.empty_like({steps, batch, hidden});
     Tensor gates = x.empty_like({steps, batch, 4 * hidden});
     Tensor product = x.empty_like({batch, 3 * hidden}), h_before = h0.contiguous();
@@ -221,7 +219,7 @@ struct GruSequence {
     const Tensor& h = this->h.value();
     const Tensor& gates = this->gates.value();
     const Tensor& w = w_hh.value();
-    const Order order{h.shape()[0], backwards};
+    const StepOrder order{h.shape()[0], backwards};
     const Tensor first_h = h0.value().contiguous(), dh_each = contiguous_or_empty(dy[0]);
     Tensor dx = gates.empty_like({order.steps, h.shape()[1], w.shape()[0]});
     Tensor dproducts = dx.empty_like(dx.shape()), dh, direct;

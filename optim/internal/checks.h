@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "core/base/error.h"
 
 namespace tapegrad::optim {
+
+/// Upper limit of an option that has none, for check_range().
+inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 /// Throws ArgumentError unless value > 0. A value of 0 means that the option was omitted.
 inline void require_positive(std::string_view kind, std::string_view option, double value) {

@@ -169,7 +169,7 @@ cufftType type_of(Kind kind, DType dtype) {
 Tensor by_element(const Tensor& x, bool is_complex) {
   const int64_t per = is_complex ? 2 : 1;
   const Shape shape{x.shape()[0], x.shape()[1], x.shape()[2] / per, per};
-  return x.with_layout({shape, contiguous_strides(shape), x.layout().offset});
+  return x.with_layout(contiguous_layout(shape, x.layout().offset));
 }
 /// Exchanges the dimensions `length` and `inner` of such a view.
 Tensor turned(const Tensor& x) {
@@ -218,7 +218,7 @@ bool transform(Kind kind, const Tensor& x, Tensor& y) {
   const Tensor result = to.empty_like(turned(to).shape());
   const auto as_lines = [&](const Tensor& x) {
     const Shape shape = lines(x.shape());
-    return x.with_layout({shape, contiguous_strides(shape), x.layout().offset});
+    return x.with_layout(contiguous_layout(shape, x.layout().offset));
   };
   if (!run(kind, as_lines(lying), as_lines(result))) return false;
   kernels::copy(turned(result), to);

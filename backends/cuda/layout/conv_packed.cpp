@@ -24,7 +24,7 @@ Shape filter_shape(const Shape& weight) { return {weight[0], weight[2], weight[3
 bool is_filter(const Shape& weight) { return weight[2] * weight[3] == 1; }
 Tensor as_filter(const Tensor& weight) {
   const Shape shape = filter_shape(weight.shape());
-  return weight.with_layout({shape, contiguous_strides(shape), weight.layout().offset});
+  return weight.with_layout(contiguous_layout(shape, weight.layout().offset));
 }
 
 Tensor filter_of(const Tensor& weight) {

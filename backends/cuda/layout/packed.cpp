@@ -69,7 +69,7 @@ bool can_be_packed(const Tensor& y) {
 
 Tensor pixels_to_write(const Tensor& y) {
   const Shape shape = pixels_shape(y.shape());
-  return y.with_layout({shape, contiguous_strides(shape)});
+  return y.with_layout(contiguous_layout(shape));
 }
 
 void set_packed(const Tensor& y) { y.storage().set_packed(packing_of(y.shape())); }

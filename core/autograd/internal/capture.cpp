@@ -18,7 +18,7 @@ namespace tapegrad {
 namespace {
 
 using CurrentStep = detail::Set<&detail::Context::step_observer>;
-constexpr size_t kAlign = 16;
+constexpr size_t kLiveAlign = 16;
 
 Leaf& leaf_of(const RefPtr<TapeNode>& node) { return static_cast<Leaf&>(*node); }
 
@@ -173,7 +173,7 @@ void Capture::before_replay(std::function<void()> part, std::function<void()> un
 
 const void* Capture::live(const void* value, size_t bytes) {
   const size_t at = preparing_ ? cursor_ : values_.size();
-  const size_t end = at + (bytes + kAlign - 1) / kAlign * kAlign;
+  const size_t end = at + (bytes + kLiveAlign - 1) / kLiveAlign * kLiveAlign;
   if (preparing_ && end > values_.size())
     fail<Error>("GraphedStep: too many values that change with each step");
   if (end > kLiveBytes) {

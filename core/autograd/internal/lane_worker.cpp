@@ -10,14 +10,15 @@
 namespace tapegrad {
 namespace {
 
-constexpr int64_t kBlockBytes = 56 * 1024;  // of the buffers, about the first-level cache
-constexpr int64_t kFewestRows = 8;          // of a tile in a block
-constexpr int64_t kTransposition = 4;       // vector operations for an element of each lane
+constexpr int64_t kLaneBlockBytes = 56 * 1024;  // of the buffers, about the first-level cache
+constexpr int64_t kFewestTileRows = 8;          // of a tile in a block
+constexpr int64_t kTransposition = 4;           // vector operations for an element of each lane
 
 /// Returns how many rows of a tile a block has; a power of two.
 int64_t block_of(const Buffers& buffers, const LaneLayout& lanes) {
   const int64_t row = std::max<int64_t>(1, buffers.width() * lanes.lanes);
-  const auto rows = int64_t(std::bit_floor(uint64_t(std::max(kBlockBytes / row, kFewestRows))));
+  const auto rows =
+      int64_t(std::bit_floor(uint64_t(std::max(kLaneBlockBytes / row, kFewestTileRows))));
   return std::min(rows, lanes.tile);
 }
 
@@ -122,7 +123,7 @@ void LaneWorker::bind_full(Tensor& x, bool is_written, bool is_flat, const Buffe
     outer = std::prev(outers_.end());
   }
   outer->is_written |= is_written;
-  x = outer->in_lanes.with_layout({shape, contiguous_strides(shape), 0});
+  x = outer->in_lanes.with_layout(contiguous_layout(shape));
   parts_.push_back({&x, width});
 }
 

@@ -6,10 +6,10 @@
 namespace tapegrad {
 namespace {
 
-constexpr size_t kAlign = 64;
-constexpr size_t kSmall = 1024;  // most bytes of a small value
+constexpr size_t kPlaceAlign = 64;
+constexpr size_t kSmallValue = 1024;  // most bytes of a small value
 
-size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+size_t aligned(size_t bytes) { return (bytes + kPlaceAlign - 1) / kPlaceAlign * kPlaceAlign; }
 
 /// Returns the largest number of bytes needed in one step.
 size_t most_at_once(const std::vector<PlannedValue>& values) {
@@ -34,7 +34,7 @@ MemoryPlan plan_memory(const std::vector<PlannedValue>& values) {
 
   std::vector<size_t> small, large;
   for (size_t i = 0; i < values.size(); ++i)
-    (values[i].bytes <= kSmall ? small : large).push_back(i);
+    (values[i].bytes <= kSmallValue ? small : large).push_back(i);
   std::ranges::stable_sort(small, {}, [&](size_t i) { return values[i].first; });
   std::map<size_t, std::multimap<size_t, size_t>> slots;  // by size: last step of use -> offset
   for (const size_t i : small) {

@@ -24,7 +24,7 @@ namespace {
 /// other small storages keep their memory between runs. A larger storage has separate memory while
 /// it is needed: a single block for all would remain allocated while gradients of leaves, which
 /// cannot be in the block, replace values.
-constexpr size_t kSmall = size_t(16) << 10;
+constexpr size_t kSmallStorage = size_t(16) << 10;
 /// Share of the memory of a step at which no further values are computed twice.
 constexpr double kShareOfMemory = 0.6;
 
@@ -224,7 +224,7 @@ RecordedCall* RecordedStep::call_to_update(const KernelTable& kernel) {
 Tensor RecordedStep::take(const Tensor& result) {
   const TensorStorage& storage = result.storage();
   const bool is_handed_over = own_.contains(&storage) && storage.has_memory() &&
-                              storage.bytes() > kSmall && result.is_sole_owner();
+                              storage.bytes() > kSmallStorage && result.is_sole_owner();
   return is_handed_over ? result.hand_over() : result.clone();
 }
 
@@ -332,7 +332,7 @@ void RecordedStep::plan_storages() {
     } else if (life.is_divided && first == last && groups_[first].plan.calls.size() > 1) {
       groups_[first].inner.push_back(storage);
       life.is_inner = true;
-    } else if (storage->bytes() > kSmall) {
+    } else if (storage->bytes() > kSmallStorage) {
       large_.push_back(storage);
       groups_[first].begins.push_back(storage);
       groups_[last].ends.push_back(storage);
@@ -402,7 +402,7 @@ void RecordedStep::launch(const std::vector<std::byte>& live) {
   // The values of the last run are no longer needed, and an error may have left it unfinished.
   for (TensorStorage* storage : large_) storage->take_memory();
   for (TensorStorage* storage : kept_)
-    if (storage->bytes() > kSmall || storage->is_packed()) storage->take_memory();
+    if (storage->bytes() > kSmallStorage || storage->is_packed()) storage->take_memory();
   auto* block = block_bytes_ == 0
                     ? nullptr
                     : static_cast<std::byte*>(allocator(cpu.type).allocate(block_bytes_, cpu));

@@ -11,7 +11,7 @@ namespace tapegrad {
 namespace {
 
 constexpr size_t kFewestBytes = size_t(64) << 10;  // of a value that is worth a repetition
-constexpr size_t kMostCalls = 3;                   // that compute one value
+constexpr size_t kMostRepeated = 3;                // that compute one value
 
 /// Kernels, besides elementwise ones, that take little more time than reading their operands.
 constexpr std::string_view kCheap[] = {"batch_norm", "layer_norm"};
@@ -50,10 +50,10 @@ struct Value {
   }
 };
 
-class Planner {
+class RepetitionPlanner {
  public:
-  Planner(const std::vector<StepCall>& calls,
-          const std::function<bool(const TensorStorage&)>& is_temporary)
+  RepetitionPlanner(const std::vector<StepCall>& calls,
+                    const std::function<bool(const TensorStorage&)>& is_temporary)
       : calls_(calls), operands_(calls.size()) {
     for (size_t i = 0; i < calls.size(); ++i)
       each_tensor(*calls[i].call, [&](Tensor& x, bool is_written) {
@@ -90,7 +90,7 @@ class Planner {
   /// The calls that write the value must be its first uses, and must be cheap.
   void find_makers(Value& value) const {
     if (!value.is_temporary || value.storage->bytes() < kFewestBytes || value.writes.empty() ||
-        value.writes.size() > kMostCalls || value.uses.size() <= value.writes.size())
+        value.writes.size() > kMostRepeated || value.uses.size() <= value.writes.size())
       return;
     for (size_t i = 0; i < value.writes.size(); ++i)
       if (value.uses[i] != value.writes[i] || !is_cheap(*calls_[value.writes[i]].call)) return;
@@ -194,7 +194,7 @@ class Planner {
 std::vector<Repetition> plan_repetitions(
     const std::vector<StepCall>& calls, double share,
     const std::function<bool(const TensorStorage& storage)>& is_temporary) {
-  return Planner(calls, is_temporary).run(share);
+  return RepetitionPlanner(calls, is_temporary).run(share);
 }
 
 }  // namespace tapegrad

@@ -13,10 +13,10 @@ namespace {
 // Bytes of all buffers for which the calls of a block are fast, and for which they are not slow:
 // the buffers should stay in the first-level cache, at least in the second-level cache.
 constexpr int64_t kCacheBytes = 32 * 1024, kMostBytes = 256 * 1024;
-constexpr int64_t kBlockBytes = 32 * 1024;  // of one operand
-constexpr int64_t kFewestElements = 512;    // of each result of a block, if the cache permits
-constexpr int64_t kShared = 65536;          // elements for which a second thread pays off
-constexpr int64_t kFewestRows = 8;          // of a block with kernels of whole rows, likewise
+constexpr int64_t kOperandBytes = 32 * 1024;  // of one operand
+constexpr int64_t kFewestElements = 512;      // of each result of a block, if the cache permits
+constexpr int64_t kSharedBlocks = 65536;      // elements for which a second thread pays off
+constexpr int64_t kFewestBlockRows = 8;       // of a block with kernels of whole rows, likewise
 
 }  // namespace
 
@@ -252,14 +252,14 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
       sums_.push_back({&call, std::move(division)});
   }
   const int64_t width = std::max<int64_t>(1, buffers.width());
-  if (has_columns) narrowest = std::max(narrowest, kFewestElements / kFewestRows);
+  if (has_columns) narrowest = std::max(narrowest, kFewestElements / kFewestBlockRows);
   const int64_t fewest = std::min(kMostBytes / width, kFewestElements / narrowest);
-  block_ = std::max({std::min(kCacheBytes / width, kBlockBytes / widest), fewest, int64_t(1)});
+  block_ = std::max({std::min(kCacheBytes / width, kOperandBytes / widest), fewest, int64_t(1)});
   block_ = std::max(int64_t(1), block_ / group.unit) * group.unit;
 
   const LaneLayout lanes = LaneWorker::lanes_of(calls, group, buffers);
   const int64_t blocks = (rows_ + block_ - 1) / block_;
-  const int64_t threads = elements < kShared ? 1 : std::min(team_size(), blocks);
+  const int64_t threads = elements < kSharedBlocks ? 1 : std::min(team_size(), blocks);
   for (size_t i = 0; i < sums_.size(); ++i) {
     auto& [call, division, memory] = sums_[i];
     if (lanes.lanes == 0) division.lane_bytes = 0;

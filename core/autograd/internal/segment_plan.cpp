@@ -121,10 +121,10 @@ class NumberSet {
   std::vector<uint64_t> words_;
 };
 
-class Planner {
+class SegmentPlanner {
  public:
-  Planner(const std::vector<StepCall>& calls,
-          const std::function<bool(const TensorStorage&)>& is_own, int64_t threads)
+  SegmentPlanner(const std::vector<StepCall>& calls,
+                 const std::function<bool(const TensorStorage&)>& is_own, int64_t threads)
       : calls_(calls), is_own_(is_own), threads_(threads) {
     for (const StepCall& call : calls) {
       infos_.push_back(describe(call));
@@ -383,7 +383,7 @@ class Planner {
 
 std::vector<StepGroup> plan_groups(const std::vector<StepCall>& calls,
                                    const std::function<bool(const TensorStorage&)>& is_own) {
-  return Planner(calls, is_own, team_size()).run();
+  return SegmentPlanner(calls, is_own, team_size()).run();
 }
 
 }  // namespace tapegrad

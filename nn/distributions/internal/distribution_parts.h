@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <initializer_list>
+#include <numbers>
 #include <string_view>
 
 #include "core/base/generator.h"
@@ -12,6 +13,9 @@
 #include "ops/create.h"
 
 namespace tapegrad::distributions {
+
+inline constexpr double kEuler = std::numbers::egamma, kPi = std::numbers::pi;
+inline const double kLogTwoPi = std::log(2 * kPi);
 
 inline TensorOptions like(const Variable& x) { return {.dtype = x.dtype(), .device = x.device()}; }
 Shape joined(const Shape& a, const Shape& b);

@@ -1,4 +1,5 @@
-// The attribute `dtype` of ops that convert their input first, or that create a tensor.
+// Attributes of several ops of the catalog: `dtype`, to which the input is converted first or in
+// which a tensor is created, and `dim`.
 #pragma once
 
 #include "ops/catalog.h"
@@ -15,5 +16,8 @@ inline TensorOptions options_of(const Arguments& a) {
   if (a.has("dtype")) options.dtype = a.dtype("dtype");
   return options;
 }
+
+/// Returns the dimensions `dim`; without the attribute an empty list, which means all.
+inline Dims dims_of(const Arguments& a) { return a.has("dim") ? a.dims("dim") : Dims{}; }
 
 }  // namespace tapegrad::detail
