@@ -17,6 +17,7 @@ option(TAPEGRAD_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(TAPEGRAD_BUILD_BENCHMARKS "Build the benchmarks" OFF)
 option(TAPEGRAD_NATIVE "Compile the CPU kernels for this machine (off: AVX2 and AVX-512, chosen at run time)" ON)
 option(TAPEGRAD_WERROR "Warnings are errors" OFF)
+option(TAPEGRAD_UNITY "Compile the sources of the library eight at a time, in about half the time" ON)
 set(TAPEGRAD_SANITIZE "" CACHE STRING "address,undefined or thread; empty for none")
 
 find_program(TAPEGRAD_CCACHE ccache)
@@ -67,9 +68,30 @@ function(tapegrad_compile_options target)
   target_link_libraries(${target} PRIVATE absl::core_headers ${TAPEGRAD_ABSEIL})
 endfunction()
 
+# tapegrad_join_sources(target sources...): compiles eight sources of a folder as one, so that their
+# common headers are read once. Names in anonymous namespaces are therefore unique within a folder.
+# Sources with compile options or definitions of their own are compiled alone.
+function(tapegrad_join_sources target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TAPEGRAD_UNITY} UNITY_BUILD_MODE GROUP)
+  foreach(source ${ARGN})
+    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${source})
+    string(REGEX REPLACE "/.*" "" folder ${folder})
+    math(EXPR number "${${folder}_sources} + 0")
+    math(EXPR ${folder}_sources "${number} + 1")
+    math(EXPR group "${number} / 8")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${group})
+  endforeach()
+  # g++ takes included sources for headers, in which a type must not have members of types that
+  # exist in one source only.
+  if(TAPEGRAD_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
 # tapegrad_library(static STATIC): adds one of the two libraries, which share their objects.
 function(tapegrad_library kind type)
   add_library(tapegrad_${kind} ${type} $<TARGET_OBJECTS:tapegrad_objects>
+                               $<TARGET_OBJECTS:tapegrad_small_objects>
                                ${TAPEGRAD_CPU_LEVEL_OBJECTS} $<TARGET_OBJECTS:tapegrad_cuda_objects>)
   add_library(tapegrad::${kind} ALIAS tapegrad_${kind})
   add_dependencies(tapegrad_${kind} tapegrad_headers ${TAPEGRAD_CPU_LEVEL_TARGET})
