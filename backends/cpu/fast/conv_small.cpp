@@ -20,9 +20,11 @@ constexpr int64_t kMaxTaps = 64;          // elements of a channel's kernel for 
 constexpr int64_t kMostTaps = 16384;      // elements of a channel's kernel
 constexpr int64_t kBandFloats = 1 << 16;  // of a padded band: 256 KiB of the second-level cache
 constexpr int kMostOutputs = kLane >= 16 ? 12 : 5;  // channels of two vectors in registers
-constexpr int kTogether = kLane >= 16 ? 2 : 1;      // channels whose sums fit in registers
+constexpr int kTogether = kLane >= 16 ? 3 : 1;      // channels whose sums fit in registers
 constexpr int64_t kMaxPieces = 64;                  // parts of the batch, each with its own sums
 constexpr int64_t kParallel = int64_t(1) << 18;     // products that justify a second thread
+// For own dw of 8 or more channels.
+constexpr int64_t kFewestImages = 4, kFewestPositions = 32 * kLane;
 
 int64_t in_lanes(int64_t n) { return (n + kLane - 1) / kLane * kLane; }
 
@@ -226,41 +228,64 @@ struct Plane {
   }
 };
 
+/// Returns values in a register, from which each use reads them: g++ would read the memory for each
+/// use, and a Zen 4 reads only 64 bytes per cycle.
+B load_once(const float* from) {
+  B values = B::load_unaligned(from);
+#if XSIMD_WITH_AVX512F
+  asm("" : "+v"(values.data));
+#endif
+  return values;
+}
+
+/// Calls add(is_whole, row, column) for each vector of the rows of a plane; is_whole is true_type
+/// unless the vector exceeds the row.
+template <typename Add>
+void for_each_vector(const Sizes& s, const Add& add) {
+  const int64_t whole = s.out_width - s.out_width % kLane;
+  for (int64_t i = 0; i < s.out_height; ++i) {
+    for (int64_t j = 0; j < whole; j += kLane) add(std::true_type(), i, j);
+    if (whole < s.out_width) add(std::false_type(), i, whole);
+  }
+}
+
+/// Returns the sum of dz.
+double sum_of(const Sizes& s, const Plane& plane) {
+  const int64_t rest = s.out_width % kLane;
+  const auto counts = lanes_between(0, rest);
+  B total(0.0f);
+  for_each_vector(s, [&](auto whole, int64_t i, int64_t j) {
+    const B dz = plane.load(i * s.out_width + j, whole ? kLane : rest);
+    total += whole ? dz : select(counts, dz, B(0.0f));
+  });
+  return double(xsimd::hadd(total));
+}
+
 /// For kPlanes channels of dz, adds the sum of dz times each of kCount taps of the image to
-/// parts[plane * step], and the sum of dz to biases[plane * step] unless biases is null.
+/// parts[plane * step].
 template <int kCount, int kPlanes>
 void add_products(const Sizes& s, const Plane* planes, const float* image, const int64_t* offsets,
-                  double* parts, double* biases, int64_t step) {
+                  double* parts, int64_t step) {
   const B zero(0.0f);
-  B sums[kPlanes][kCount], totals[kPlanes];
-  unrolled<kPlanes>([&](auto p) {
-    totals[p] = zero;
-    unrolled<kCount>([&](auto k) { sums[p][k] = zero; });
-  });
-  const int64_t whole = s.out_width - s.out_width % kLane, rest = s.out_width - whole;
+  B sums[kPlanes][kCount];
+  unrolled<kPlanes>([&](auto p) { unrolled<kCount>([&](auto k) { sums[p][k] = zero; }); });
+  const int64_t rest = s.out_width % kLane;
   const auto counts = lanes_between(0, rest);
-  const auto add = [&](auto all, const float* row, int64_t at) {
+  for_each_vector(s, [&](auto whole, int64_t i, int64_t j) {
     B dz[kPlanes];
     unrolled<kPlanes>([&](auto p) {
-      dz[p] = planes[p].load(at, all ? kLane : rest);
-      if (!all) dz[p] = select(counts, dz[p], zero);
-      totals[p] += dz[p];
+      dz[p] = planes[p].load(i * s.out_width + j, whole ? kLane : rest);
+      if (!whole) dz[p] = select(counts, dz[p], zero);
     });
+    const float* from = image + i * s.row() + j;
     unrolled<kCount>([&](auto k) {
-      B values = B::load_unaligned(row + offsets[k]);
-      if (!all) values = select(counts, values, zero);  // excluded values may be infinite
+      B values = load_once(from + offsets[k]);
+      if (!whole) values = select(counts, values, zero);  // excluded values may be infinite
       unrolled<kPlanes>([&](auto p) { sums[p][k] = functions::fused(values, dz[p], sums[p][k]); });
     });
-  };
-  for (int64_t i = 0; i < s.out_height; ++i) {
-    const float* row = image + i * s.row();
-    const int64_t at = i * s.out_width;
-    for (int64_t j = 0; j < whole; j += kLane) add(std::true_type(), row + j, at + j);
-    if (rest != 0) add(std::false_type(), row + whole, at + whole);
-  }
+  });
   unrolled<kPlanes>([&](auto p) {
     unrolled<kCount>([&](auto k) { parts[p * step + k] += double(xsimd::hadd(sums[p][k])); });
-    if (biases != nullptr) biases[p * step] += double(xsimd::hadd(totals[p]));
   });
 }
 
@@ -299,12 +324,14 @@ void weight_gradient(const Tensor& dy, const Epilogue& behind, const Tensor& x,
               planes[p] = {gradients + at, from_relu != nullptr ? from_relu + at : nullptr,
                            dy.numel() - at};
             }
-            double* sums = part + o * (s.taps() + 1);
-            for_each_group<9, 3, 1>(s.taps(), [&]<int kCount>(int64_t first,
-                                                              std::integral_constant<int, kCount>) {
-              add_products<kCount, kPlanes>(s, planes, image, offsets.data() + first, sums + first,
-                                            first == 0 ? sums + s.taps() : nullptr, s.taps() + 1);
-            });
+            const int64_t step = s.taps() + 1;
+            double* sums = part + o * step;
+            for (int p = 0; p < kPlanes; ++p) sums[p * step + s.taps()] += sum_of(s, planes[p]);
+            for_each_group<9, 3, 1>(
+                s.taps(), [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
+                  add_products<kCount, kPlanes>(s, planes, image, offsets.data() + first,
+                                                sums + first, step);
+                });
           });
     }
   }
@@ -320,27 +347,48 @@ void weight_gradient(const Tensor& dy, const Epilogue& behind, const Tensor& x,
     }
 }
 
-bool has_few_outputs(const Shape& w, const Conv2dOptions& o) {
-  return w[0] < 16 && w[0] % 8 != 0 && o.groups == 1 && o.stride == Size2d(1) &&
-         o.dilation == Size2d(1);
+bool has_one_step(const Conv2dOptions& o) {
+  return o.groups == 1 && o.stride == Size2d(1) && o.dilation == Size2d(1);
 }
-/// Returns whether vectors along rows are faster than oneDNN's blocks of channels for kernels of
-/// `taps` elements. Short rows leave lanes unused; unpacking an image pays off for few channels.
-bool prefers_rows(const Shape& w, int64_t taps, int64_t width, const Tensor& x) {
+bool has_few_outputs(const Shape& w) { return w[0] < 16 && w[0] % 8 != 0; }
+/// Returns whether vectors along rows are faster than oneDNN's blocks of channels for few outputs.
+/// Short rows leave lanes unused; unpacking an image pays off for few channels.
+bool prefers_rows_for_few(const Shape& w, int64_t width, const Tensor& x) {
   const int64_t step = width > kLane ? 2 * kLane : kLane;
-  return taps <= kMostTaps && w[2] * w[3] > 1 &&
-         (width >= 2 * kLane || step * w[0] <= kMostOutputs * width) &&
+  return (width >= 2 * kLane || step * w[0] <= kMostOutputs * width) &&
          (w[0] < 8 || !x || !x.storage().is_packed());
 }
-bool is_small(int64_t taps, int64_t width) { return taps <= kMaxTaps && width >= kLane / 2; }
-bool computes_dw(const Tensor& x, const Shape& w, const Conv2dOptions& o) {
-  const int64_t taps = w[1] * w[2] * w[3], width = x.shape()[3];
-  return has_few_outputs(w, o) &&
-         (is_small(taps, width) || (w[0] < 8 && prefers_rows(w, taps, width, x)));
+/// Returns whether vectors along rows are faster for any number of channels. oneDNN computes whole
+/// blocks, of `from` and `to` channels; a product in a full block takes a tenth less time.
+bool prefers_rows_for(const Shape& w, int64_t from, int64_t to, int64_t width, const Tensor& x) {
+  return (!x || !x.storage().is_packed()) &&
+         5 * from * to * width >= 6 * w[0] * w[1] * in_lanes(width);
+}
+bool prefers_rows(const Tensor& x, const Shape& w, int64_t width) {
+  if (w[2] * w[3] == 1 || w[1] * w[2] * w[3] > kMostTaps) return false;
+  if (has_few_outputs(w)) return prefers_rows_for_few(w, width, x);
+  return prefers_rows_for(w, w[1] < kLane ? w[1] : in_lanes(w[1]), in_lanes(w[0]), width, x);
+}
+bool is_small(const Shape& w, int64_t width) {
+  return has_few_outputs(w) && w[1] * w[2] * w[3] <= kMaxTaps && width >= kLane / 2;
+}
+/// A large image leaves the cache between two channels of dy; the sums of each lane are joined for
+/// each image.
+bool computes_dw(const Tensor& dy, const Tensor& x, const Shape& w, const Conv2dOptions& o) {
+  if (!has_one_step(o)) return false;
+  if (is_small(w, x.shape()[3])) return true;
+  if (w[0] >= 8 && has_few_outputs(w)) return false;
+  const Sizes s(x.shape(), w, dy.shape(), o);
+  return prefers_rows(x, w, s.out_width) &&
+         (w[0] < 8 || (s.batch >= kFewestImages && s.out_plane() >= kFewestPositions &&
+                       s.padded_part() <= 2 * kBandFloats));
 }
 bool computes_dx(const Tensor& x, const Shape& w, const Conv2dOptions& o, const Tensor& dx) {
-  return has_few_outputs(w, o) && o.padding.height < w[2] && o.padding.width < w[3] &&
-         prefers_rows(w, w[0] * w[2] * w[3], dx.shape()[3], x);
+  if (!has_one_step(o) || o.padding.height >= w[2] || o.padding.width >= w[3]) return false;
+  if (w[2] * w[3] == 1 || w[0] * w[2] * w[3] > kMostTaps) return false;
+  const int64_t width = dx.shape()[3];
+  if (has_few_outputs(w)) return prefers_rows_for_few(w, width, x);
+  return prefers_rows_for(w, in_lanes(w[1]), in_lanes(w[0]), width, x);
 }
 
 }  // namespace
@@ -348,9 +396,8 @@ bool computes_dx(const Tensor& x, const Shape& w, const Conv2dOptions& o, const 
 bool ConvSmall::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
                         const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
   const Shape& w = weight.shape();
-  const int64_t taps = w[1] * w[2] * w[3];
-  return x.numel() > 0 && y.numel() > 0 && has_few_outputs(w, options) &&
-         (is_small(taps, x.shape()[3]) || prefers_rows(w, taps, y.shape()[3], x));
+  return x.numel() > 0 && y.numel() > 0 && has_one_step(options) &&
+         (is_small(w, x.shape()[3]) || prefers_rows(x, w, y.shape()[3]));
 }
 
 void ConvSmall::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -370,7 +417,7 @@ bool ConvBackwardSmall::accepts(const Tensor& dy, const Epilogue& behind, const 
                                 const Tensor& dx, const Tensor& dw, const Tensor&) {
   if (behind.activation == Activation::kGelu || dy.numel() == 0 || (dx && dx.numel() == 0))
     return false;
-  if (dw && dw.numel() > 0 && computes_dw(x, dw.shape(), options)) return true;
+  if (dw && dw.numel() > 0 && computes_dw(dy, x, dw.shape(), options)) return true;
   return dx && computes_dx(x, weight.shape(), options, dx);
 }
 
@@ -384,7 +431,7 @@ void ConvBackwardSmall::run(TypeTag<float>, const Tensor& dy, const Epilogue& be
     else
       kernels::conv2d_backward(dy, behind, none, weight, options, dx, none, none);
   }
-  if (dw && computes_dw(x, dw.shape(), options))
+  if (dw && computes_dw(dy, x, dw.shape(), options))
     weight_gradient(dy, behind, x, options, dw, db);
   else if (dw || db)
     kernels::conv2d_backward(dy, behind, x, weight, options, none, dw, db);
