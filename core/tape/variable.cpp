@@ -98,19 +98,40 @@ void detail::fail_accessor(int64_t index, int64_t size) {
 
 int64_t Variable::size(int dim) const { return shape()[normalize_dim("size", dim, rank())]; }
 
+/// Returns the leaf that the edge leads to, or null.
+static Leaf* leaf_at(const TapeEdge& edge) {
+  return edge && edge.node->is_leaf() ? static_cast<Leaf*>(edge.node.get()) : nullptr;
+}
+
+/// Returns the leaf whose gradient the variable has, or null: the one at its edge or, after
+/// requires_grad_(false), the one that `retained` keeps. A gradient of retain_grad() is no leaf.
+static Leaf* gradient_leaf(const TapeEdge& edge, const std::shared_ptr<Variable>& retained) {
+  return edge || !retained ? leaf_at(edge) : leaf_at(retained->edge());
+}
+
 Variable& Variable::requires_grad_(bool on, Where where) {
   check_at(where, [&] {
     value();  // an empty variable is an error
     if (on && !is_float(dtype()))
       fail<AutogradError>("requires_grad_: only floats have gradients, not ", name(dtype()));
     if (!on && is_leaf()) {
-      if (edge()) detail::note_leaf_change(value().storage());
-      return set_history({});
+      if (!edge()) return;
+      detail::note_leaf_change(value().storage());
+      leaf_at(edge())->set_frozen(true);
+      state_->retained = std::make_shared<Variable>(kEmptyTensor);
+      state_->retained->set_history(std::exchange(state_->edge, {}));
+      return;
     }
     if (on && value().storage().is_inference() && !is_inference_mode())
       fail<AutogradError>("requires_grad_: this tensor was made in inference mode; clone() it");
     if (on && !edge()) {
-      set_history({RefPtr<TapeNode>::adopt(new Leaf(value())), 0});
+      if (Leaf* kept = gradient_leaf({}, state_->retained)) {
+        kept->set_frozen(false);
+        set_history(state_->retained->edge());
+        state_->retained = nullptr;
+      } else {
+        set_history({RefPtr<TapeNode>::adopt(new Leaf(value())), 0});
+      }
       detail::note_leaf_change(value().storage());
     }
     if (!is_leaf()) fail<AutogradError>("requires_grad_: the result of an op has its own history");
@@ -122,18 +143,19 @@ bool Variable::is_leaf() const { return !edge() || edge().node->is_leaf(); }
 
 Variable::Property Variable::grad() const {
   constexpr auto kKind = Property::Kind::kGradient;
-  if (edge() && is_leaf()) {
-    const Leaf& leaf = static_cast<Leaf&>(*edge().node);
+  if (!state_) return {{}, {}, kKind};
+  if (const Leaf* leaf = gradient_leaf(edge(), state_->retained)) {
     if (StepObserver* step = StepObserver::current()) [[unlikely]]
-      step->on_gradient_read(leaf);
-    return {leaf.gradient(), *this, kKind};
+      step->on_gradient_read(*leaf);
+    return {leaf->gradient(), *this, kKind};
   }
-  return {state_ && state_->retained ? *state_->retained : Variable(), {}, kKind};
+  return {state_->retained ? *state_->retained : Variable(), {}, kKind};
 }
 
 void Variable::set_grad(const Variable& gradient) const {
   value();
-  if (!edge() || !is_leaf())
+  Leaf* leaf = gradient_leaf(edge(), state_->retained);
+  if (leaf == nullptr)
     fail<AutogradError>("set_grad: only a leaf that requires a gradient has one that can be set");
   if (!gradient.defined()) return zero_grad();
   if (gradient.shape() != shape())
@@ -142,7 +164,7 @@ void Variable::set_grad(const Variable& gradient) const {
     fail<DTypeError>("set_grad: a gradient of ", gradient.dtype(), " for a tensor of ", dtype());
   if (gradient.device() != device())
     fail<DeviceError>("set_grad: a gradient on ", gradient.device(), " for a tensor on ", device());
-  static_cast<Leaf&>(*edge().node).set_gradient(gradient);
+  leaf->set_gradient(gradient);
 }
 
 Variable::Property Variable::data() const {
@@ -174,6 +196,10 @@ void detail::fail_parts(size_t wanted, size_t parts, Where where) {
   throw error;
 }
 
+static Variable zeros_like(const Variable& x) {
+  return Variable(Tensor::full(x.shape(), 0, x.dtype(), x.device()));
+}
+
 /// Adds the gradients of a result to `kept`, after the hooks of the result, which may replace them.
 static void keep_gradients(const TapeEdge& edge, std::shared_ptr<Variable> kept) {
   edge.node->register_prehook(
@@ -187,6 +213,8 @@ static void keep_gradients(const TapeEdge& edge, std::shared_ptr<Variable> kept)
 /// Updates the hook of retain_grad() after a write: the gradient is then that of the new value. The
 /// hook of the old node keeps its sum, which is never read.
 static void retain_again(const TapeEdge& edge, std::shared_ptr<Variable>& retained) {
+  if (retained && leaf_at(retained->edge()))
+    retained = nullptr;  // the variable is no leaf any more
   if (!retained || !edge || edge.node->is_leaf()) return;
   retained = std::make_shared<Variable>(*retained);
   keep_gradients(edge, retained);
@@ -211,6 +239,7 @@ void Variable::rebind(Tensor value) const {
   state_->value = std::move(value);
   ++state_->bindings;
   ++state_->rewrites;  // views look at the base again
+  state_->retained = nullptr;
   if (!leaf) return;
   const std::string* label = static_cast<Leaf&>(*state_->edge.node).label();
   state_->edge = {RefPtr<TapeNode>::adopt(new Leaf(state_->value)), 0};
@@ -218,24 +247,20 @@ void Variable::rebind(Tensor value) const {
 }
 
 void Variable::zero_grad(bool set_to_none) const {
-  const bool of_leaf = edge() && is_leaf();
+  if (!state_) return;
   Variable old;
-  if (!set_to_none && of_leaf) {
-    auto& leaf = static_cast<Leaf&>(*edge().node);
-    if (StepObserver* step = StepObserver::current()) [[unlikely]]
-      step->on_set_to_zero(leaf);
-    old = leaf.gradient();
-  } else if (!set_to_none && state_ && state_->retained) {
-    old = *state_->retained;
+  if (Leaf* leaf = gradient_leaf(edge(), state_->retained)) {
+    if (!set_to_none) {
+      if (StepObserver* step = StepObserver::current()) [[unlikely]]
+        step->on_set_to_zero(*leaf);
+      old = leaf->gradient();
+    }
+    leaf->clear_gradient();
+    if (old.defined()) leaf->set_gradient(zeros_like(old));
+  } else if (state_->retained) {
+    old = std::exchange(*state_->retained, {});
+    if (!set_to_none && old.defined()) *state_->retained = zeros_like(old);
   }
-  if (state_ && state_->retained) *state_->retained = {};
-  if (of_leaf) static_cast<Leaf&>(*edge().node).clear_gradient();
-  if (!old.defined()) return;
-  Variable zeros(Tensor::full(old.shape(), 0, old.dtype(), old.device()));
-  if (is_leaf())
-    static_cast<Leaf&>(*edge().node).set_gradient(std::move(zeros));
-  else
-    *state_->retained = std::move(zeros);
 }
 
 HookHandle Variable::register_hook(GradientHook hook) const {

@@ -71,6 +71,7 @@ void Leaf::set_gradient(Variable gradient) {
 }
 
 void Leaf::add_gradient(Variable gradient) {
+  if (frozen_.load(std::memory_order_relaxed)) return run_accumulate_hooks();
   if (!gradient.is_sole_owner()) gradient = clone(gradient);
   if (StepObserver* step = StepObserver::current()) [[unlikely]]
     step->before_gradient(*this, gradient_);
@@ -87,6 +88,7 @@ void Leaf::add_gradient(Variable gradient) {
 }
 
 void Leaf::add_rows(RowGradientPtr rows) {
+  if (frozen_.load(std::memory_order_relaxed)) return run_accumulate_hooks();
   {
     std::lock_guard lock(mutex_);
     if (gradient_.defined())

@@ -39,6 +39,9 @@ class Leaf final : public TapeNode {
   /// owner.
   void add_gradient(Variable gradient);
   void add_rows(RowGradientPtr rows);
+  /// Makes the leaf keep its gradient: a backward pass calls the hooks and accumulates nothing.
+  /// The leaf of a variable is frozen after requires_grad_(false).
+  void set_frozen(bool frozen) { frozen_.store(frozen, std::memory_order_relaxed); }
   HookHandle register_accumulate_hook(AccumulateHook hook);
   /// Returns a number that changes when a hook is added or removed.
   uint64_t hooks_state() const;
@@ -60,6 +63,7 @@ class Leaf final : public TapeNode {
   mutable RowGradientPtr rows_;   // the gradient as rows, in place of gradient_
   std::atomic<size_t> place_{0};  // index in leaves_ of the pass that last reached the leaf
   std::atomic<const std::string*> label_{nullptr};
+  std::atomic<bool> frozen_{false};
 };
 
 /// One run of the chain rule. Nodes that have received a gradient wait in a heap; the youngest node
