@@ -1,7 +1,5 @@
 #include "nn/option_checks.h"
 
-#include <cmath>
-
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
 
@@ -17,23 +15,6 @@ void require_from(std::string_view layer, std::string_view option, int64_t value
                   Where where) {
   const ErrorLine line(where);
   if (value < low) fail<ArgumentError>(layer, ": ", option, " is ", value, ", not at least ", low);
-}
-
-void require_share(std::string_view layer, std::string_view option, double value, Where where) {
-  const ErrorLine line(where);
-  if (!(value >= 0 && value <= 1))
-    fail<ArgumentError>(layer, ": ", option, " is ", value, ", not in [0, 1]");
-}
-
-void require_size(std::string_view layer, std::string_view option, double value, Where where) {
-  const ErrorLine line(where);
-  if (!(value >= 0) || std::isinf(value))
-    fail<ArgumentError>(layer, ": ", option, " is ", value, ", not a number from 0");
-}
-
-void require_positive(std::string_view layer, std::string_view option, double value, Where where) {
-  const ErrorLine line(where);
-  if (!(value > 0)) fail<ArgumentError>(layer, ": ", option, " is ", value, ", not > 0");
 }
 
 void require_windows(std::string_view layer, const WindowOptions& windows, Where where) {

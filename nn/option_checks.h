@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/where.h"
+#include "ops/option_checks.h"
 
 namespace tapegrad::nn {
 
@@ -17,11 +18,10 @@ void require_option(std::string_view layer, std::string_view option, int64_t val
 /// Throws ArgumentError unless the value is at least `low`.
 void require_from(std::string_view layer, std::string_view option, int64_t value, int64_t low,
                   Where where = {});
-/// Throw ArgumentError unless the value is in [0, 1]; finite and not negative; greater than 0.
-void require_share(std::string_view layer, std::string_view option, double value, Where where = {});
-void require_size(std::string_view layer, std::string_view option, double value, Where where = {});
-void require_positive(std::string_view layer, std::string_view option, double value,
-                      Where where = {});
+using tapegrad::detail::require_number;
+using tapegrad::detail::require_positive;
+using tapegrad::detail::require_share;
+using tapegrad::detail::require_size;
 
 /// Windows of a convolution or pooling, with a number for each dimension.
 struct WindowOptions {

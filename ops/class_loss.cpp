@@ -10,6 +10,7 @@
 #include "ops/internal/operands.h"
 #include "ops/internal/read_again.h"
 #include "ops/loss.h"
+#include "ops/option_checks.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
@@ -163,8 +164,7 @@ Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOp
   const ErrorLine line(where);
   check_class_loss("cross_entropy", x, options.weight);
   const double smoothing = options.label_smoothing;
-  if (!(smoothing >= 0 && smoothing <= 1))
-    fail<ArgumentError>("cross_entropy: label_smoothing is ", smoothing, ", not in [0, 1]");
+  detail::require_share("cross_entropy", "label_smoothing", smoothing);
   if (is_float(target.dtype())) return soft_cross_entropy(x, target, options, where);
   Tensor weight;
   if (options.weight.defined())

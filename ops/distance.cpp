@@ -17,6 +17,7 @@
 #include "ops/index.h"
 #include "ops/internal/kernels/cdist.h"
 #include "ops/internal/operands.h"
+#include "ops/option_checks.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -138,6 +139,8 @@ Variable pairwise_distance(const Variable& a, const Variable& b, double p, doubl
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32([](const auto&... a) { return pairwise_distance(a...); }, where, a, b, p, eps,
                       keepdim);
+  const ErrorLine line(where);
+  detail::require_number("pairwise_distance", "eps", eps);
   return norm(sub({a, where}, {b, where}) + eps, p, {-1}, keepdim, where);
 }
 
@@ -164,6 +167,7 @@ std::pair<Variable, Variable> aligned(Variable a, Variable b, int dim, Where whe
 
 Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double eps, Where where) {
   const ErrorLine line(where);
+  detail::require_size("cosine_similarity", "eps", eps);
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32([](const auto&... a) { return cosine_similarity(a...); }, where, a, b, dim,
                       eps);
@@ -179,6 +183,7 @@ Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double
 
 Variable normalize(const Variable& x, double p, int dim, double eps, Where where) {
   const ErrorLine line(where);
+  detail::require_number("normalize", "eps", eps);
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32([](const auto&... a) { return normalize(a...); }, where, x, p, dim, eps);
   if (const DType wide = compute_dtype(x.dtype()); wide != x.dtype())

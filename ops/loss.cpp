@@ -11,6 +11,7 @@
 #include "ops/internal/kernels/pointwise.h"
 #include "ops/internal/loss_reduction.h"
 #include "ops/internal/operands.h"
+#include "ops/option_checks.h"
 #include "ops/unary.h"
 
 namespace tapegrad {
@@ -129,7 +130,7 @@ Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, 
   const ErrorLine line(where);
   check_floats("smooth_l1_loss", x);
   check_equal_shapes("smooth_l1_loss", x, target);
-  if (!(beta >= 0)) fail<ArgumentError>("smooth_l1_loss: beta is ", beta, ", not >= 0");
+  detail::require_size("smooth_l1_loss", "beta", beta);
   const double least =
       x.dtype() == f64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
   if (beta < least) return l1_loss(x, target, reduction, where);  // 1 / beta overflows
@@ -144,7 +145,7 @@ Variable huber_loss(const Variable& x, const Variable& target, double delta, Red
   const ErrorLine line(where);
   check_floats("huber_loss", x);
   check_equal_shapes("huber_loss", x, target);
-  if (!(delta > 0)) fail<ArgumentError>("huber_loss: delta is ", delta, ", not > 0");
+  detail::require_positive("huber_loss", "delta", delta);
   return reduced(of_difference(Huber{delta, 1.0}, x, target, where), reduction, where);
 }
 

@@ -19,6 +19,7 @@
 #include "ops/internal/loss_reduction.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/value_checks.h"
+#include "ops/option_checks.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/scatter.h"
@@ -50,6 +51,7 @@ Variable triplet_margin_with_distance_loss(const Variable& anchor, const Variabl
                       where, anchor, positive, negative, options);
   const CallLine line(where);
   check_all_floats("triplet_margin_with_distance_loss", anchor, positive, negative);
+  require_positive("triplet_margin_with_distance_loss", "margin", options.margin);
   const auto distance = [&](const Variable& a, const Variable& b) {
     return options.distance_function ? options.distance_function(a, b) : pairwise_distance(a, b);
   };
@@ -71,7 +73,9 @@ Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
     if (x->rank() == 0 || x->rank() != anchor.rank())
       fail<ShapeError>(kName, ": [..., d] of one rank wanted: ", anchor.shape(), ", ",
                        positive.shape(), ", ", negative.shape());
-  if (!(options.p > 0)) fail<ArgumentError>(kName, ": p must be positive: ", options.p);
+  require_positive(kName, "margin", options.margin);
+  require_positive(kName, "p", options.p);
+  require_number(kName, "eps", options.eps);
   const auto distance = [&](const Variable& a, const Variable& b) {
     return norm(a - b + options.eps, options.p, {-1});
   };
@@ -102,6 +106,7 @@ Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Varia
                       target, margin, reduction);
   const CallLine line(where);
   check_all_floats("margin_ranking_loss", x1, x2);
+  require_number("margin_ranking_loss", "margin", margin);
   return reduced(positive_part(target * (x2 - x1) + margin), reduction);
 }
 
@@ -114,6 +119,7 @@ Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Var
   constexpr std::string_view kName = "cosine_embedding_loss";
   check_all_floats(kName, x1, x2);
   check_equal_shapes(kName, x1, x2);
+  require_number(kName, "margin", margin);
   if (x1.rank() < 1 || x1.rank() > 2 || target.rank() != x1.rank() - 1 ||
       (target.rank() == 1 && target.shape()[0] != x1.shape()[0]))
     fail<ShapeError>(kName, ": inputs [n, d] and target [n], or [d] and [], wanted: ", x1.shape(),
@@ -135,6 +141,7 @@ Variable hinge_embedding_loss(const Variable& x, const Variable& target, double 
   const CallLine line(where);
   check_floats("hinge_embedding_loss", x);
   check_equal_shapes("hinge_embedding_loss", x, target);
+  require_number("hinge_embedding_loss", "margin", margin);
   const Variable apart = tapegrad::where(target != 1, positive_part(margin - x), 0);
   return reduced(apart + tapegrad::where(target != -1, x, 0), reduction);
 }
@@ -160,6 +167,7 @@ Variable multi_margin_loss(const Variable& x, const Variable& target, MultiMargi
   check_floats(kName, x);
   if (options.p != 1 && options.p != 2)
     fail<ArgumentError>(kName, ": p is 1 or 2, not ", options.p);
+  require_number(kName, "margin", options.margin);
   if (x.rank() < 1 || x.rank() > 2 || x.size(-1) == 0)
     fail<ShapeError>(kName, ": [n, classes] or [classes] wanted: ", x.shape());
   const bool one = x.rank() == 1;
@@ -243,6 +251,7 @@ Variable poisson_nll_loss(const Variable& x, const Variable& target, PoissonNllO
                       options);
   const CallLine line(where);
   check_all_floats("poisson_nll_loss", x, target);
+  require_number("poisson_nll_loss", "eps", options.eps);
   Variable losses = options.log_input ? exp(x) - target * x : x - target * log(x + options.eps);
   if (options.full) {
     const Variable large = target > 1;
@@ -261,6 +270,7 @@ Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Vari
   const CallLine line(where);
   constexpr std::string_view kName = "gaussian_nll_loss";
   check_all_floats(kName, x, target, var);
+  require_size(kName, "eps", options.eps);
   const DType dtype = x.dtype(), wide = compute_dtype(dtype);
   if (wide != dtype && target.dtype() == dtype && var.dtype() == dtype)
     return gaussian_nll_loss(x.to(wide), target.to(wide), var.to(wide), options, where).to(dtype);

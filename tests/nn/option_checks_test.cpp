@@ -20,6 +20,10 @@
 #include "nn/norm.h"
 #include "nn/recurrent.h"
 #include "nn/transformer.h"
+#include "ops/create.h"
+#include "ops/distance.h"
+#include "ops/margin_loss.h"
+#include "ops/norm_composed.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -114,6 +118,43 @@ TEST(OptionChecks, Losses) {
   refuse("TripletMarginLoss: .p is 0", [] { TripletMarginLoss({.p = 0}); });
   refuse("MultiMarginLoss: .p is 3, not 1 or 2", [] { MultiMarginLoss({.p = 3}); });
   refuse("GaussianNLLLoss: .eps is 0", [] { GaussianNLLLoss({.eps = 0}); });
+}
+
+/// Functions take the options of the layers.
+TEST(OptionChecks, Functions) {
+  const Variable x = ones({4, 6}), positive = ones({4, 6}), ids = zeros({4}, {.dtype = i64});
+  refuse("layer_norm: eps is nan", [&] { layer_norm(x, {6}, {}, {}, NAN); });
+  refuse("layer_norm: eps is -1, not a number from 0", [&] { layer_norm(x, {6}, {}, {}, -1); });
+  refuse("group_norm: eps is -1", [&] { group_norm(x, 2, {}, {}, -1); });
+  refuse("rms_norm: eps is nan", [&] { rms_norm(x, {6}, {}, NAN); });
+  refuse("batch_norm: eps is -1", [&] {
+    batch_norm(x, {}, {}, {}, {}, tapegrad::BatchNormOptions{.training = true, .eps = -1});
+  });
+  refuse("batch_norm: momentum is nan", [&] {
+    batch_norm(x, {}, {}, {}, {}, tapegrad::BatchNormOptions{.training = true, .momentum = NAN});
+  });
+  refuse("instance_norm: eps is nan", [&] {
+    instance_norm(ones({2, 3, 4}), {}, {}, {}, {}, tapegrad::InstanceNormOptions{.eps = NAN});
+  });
+  refuse("smooth_l1_loss: beta is nan", [&] { smooth_l1_loss(x, x, NAN); });
+  refuse("huber_loss: delta is nan", [&] { huber_loss(x, x, NAN); });
+  refuse("cross_entropy: label_smoothing is nan",
+         [&] { cross_entropy(x, ids, {.label_smoothing = NAN}); });
+  refuse("triplet_margin_loss: margin is 0, not > 0",
+         [&] { triplet_margin_loss(x, x, x, {.margin = 0}); });
+  refuse("triplet_margin_loss: eps is nan", [&] { triplet_margin_loss(x, x, x, {.eps = NAN}); });
+  refuse("triplet_margin_with_distance_loss: margin is -1",
+         [&] { triplet_margin_with_distance_loss(x, x, x, {.margin = -1}); });
+  refuse("multi_margin_loss: margin is nan", [&] { multi_margin_loss(x, ids, {.margin = NAN}); });
+  refuse("margin_ranking_loss: margin is nan", [&] { margin_ranking_loss(x, x, x, NAN); });
+  refuse("hinge_embedding_loss: margin is nan", [&] { hinge_embedding_loss(x, x, NAN); });
+  refuse("cosine_embedding_loss: margin is nan",
+         [&] { cosine_embedding_loss(x, x, ones({4}), NAN); });
+  refuse("poisson_nll_loss: eps is nan", [&] { poisson_nll_loss(x, x, {.eps = NAN}); });
+  refuse("gaussian_nll_loss: eps is nan", [&] { gaussian_nll_loss(x, x, positive, {.eps = NAN}); });
+  refuse("cosine_similarity: eps is -1", [&] { cosine_similarity(x, x, 1, -1); });
+  refuse("normalize: eps is nan", [&] { normalize(x, 2.0, 1, NAN); });
+  refuse("pairwise_distance: eps is nan", [&] { pairwise_distance(x, x, 2.0, NAN); });
 }
 
 TEST(OptionChecks, OtherLayers) {
