@@ -155,6 +155,8 @@ Sequential Sequential::operator[](const Slice& slice) const {
   return part;
 }
 
+Sequential::Sequential(const Sequential&) = default;
+Sequential& Sequential::operator=(const Sequential&) = default;
 Sequential::Sequential(std::initializer_list<NamedLayer> layers, SequentialOptions options) {
   for (const NamedLayer& part : layers) push_back(part.name, part.layer);
   if (options.init) nn::initialize(*this, options.init);

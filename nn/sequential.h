@@ -210,6 +210,10 @@ class Sequential final : public Model<Sequential> {
   static constexpr std::string_view kName = "Sequential";
   explicit Sequential(RefusedNullptr);
   Sequential() = default;
+  /// A copy shares the layers. A move is a copy, so that a Sequential that was moved from is not an
+  /// empty one, which returns its input.
+  Sequential(const Sequential&);
+  Sequential& operator=(const Sequential&);
   Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options = {});
   explicit Sequential(std::vector<AnyModule> layers, SequentialOptions options = {});
   /// Takes layers with names, "fc.weight": Sequential({{"fc", nn::Linear(2, 4)}, {"act",

@@ -249,6 +249,13 @@ TEST(Module, ErrorsAndHistoryPointAtTheCallersLine) {
   EXPECT_EQ(y.edge().node->where().line(), line);
 }
 
+TEST(Sequential, MoveLeavesNoEmptySequential) {
+  Sequential net(Linear(2, 3));
+  const Sequential moved = std::move(net);
+  const Variable x = ones({1, 2});
+  EXPECT_EQ(net(x).to_vector<float>(), moved(x).to_vector<float>());
+}
+
 TEST(Sequential, InfersSizesFromAnInputShape) {
   Sequential model({Conv2d({.out_channels = 4, .kernel_size = 3}), BatchNorm2d(), ReLU(),
                     MaxPool2d(2), Flatten(), Linear({.out_features = 10})},
