@@ -44,6 +44,12 @@ struct StateName {
 
 constexpr const char* kSteps = "step";  // one number for each parameter
 
+/// Returns whether the name is that of a group's number of parameters. The number of a part is that
+/// of its rows, so a whole state of parts has none.
+bool is_count(const std::string& name) {
+  return name.starts_with("groups.") && name.ends_with(".params");
+}
+
 }  // namespace
 
 FlatParameters::FlatParameters(const nn::Module& model, const Communicator& world) : world_(world) {
@@ -175,7 +181,7 @@ void FlatParameters::visit_state(const TensorMap& state, Visit visit, Other othe
     const StateName at(name);
     if (!at.state.empty() && at.number < rows_.size())
       visit(rows_[at.number], at.state, tensor);
-    else
+    else if (!is_count(name))
       other(name, tensor);
   }
 }
@@ -230,7 +236,11 @@ TensorMap FlatParameters::cut(const TensorMap& whole) const {
   for (const auto& [name, tensor] : whole) {
     const StateName at(name);
     if (at.state.empty()) {
-      state[name] = tensor;
+      if (!is_count(name))
+        state[name] = tensor;
+      else if (tensor.numel() != 1 || tensor.item() != double(count_))
+        fail<ArgumentError>("ShardedOptimizer: ", name, " is ", tensor.item(), ", this model has ",
+                            count_, " parameters");
       continue;
     }
     if (at.number >= count_)

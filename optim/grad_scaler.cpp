@@ -99,6 +99,9 @@ bool GradScaler::step(Optimizer& optimizer, Where where) {
   if (seen.has_stepped) fail<ArgumentError>("GradScaler: step twice since the last update");
   seen.has_stepped = true;
   optimizer.prepare_to_skip(seen.found_inf.device());
+  // A step that is skipped makes no state, and whether it is skipped is known after the capture.
+  if (Capture* capture = Capture::current(); capture != nullptr && optimizer.lacks_state())
+    capture->give_up(optimizer.kind() + ": the state of a parameter is made in the step");
   if (Capture::current() != nullptr) {
     optimizer.step_unless(seen.found_inf);
     return true;

@@ -185,14 +185,15 @@ class Optimizer : public tapegrad::detail::Tracked {
   virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
-  /// Moves the parameters, the state and the id. A step of the moved-from optimizer throws
-  /// ArgumentError. Move assignment destroys the optimizer that was there before; its schedulers
-  /// throw ArgumentError at their next step.
+  /// Moves the parameters, the state and the id. Calls of the moved-from optimizer that step, set
+  /// an option, clear gradients, save or load throw ArgumentError. Move assignment destroys the
+  /// optimizer that was there before; its schedulers throw ArgumentError at their next step.
   Optimizer(Optimizer&& other) noexcept;
   Optimizer& operator=(Optimizer&& other) noexcept;
 
-  /// Updates every parameter that has a gradient, once. Not recorded. Frozen parameters have no
-  /// gradient and keep their values. The first step without any gradient prints a warning.
+  /// Updates every parameter that has a gradient, once. Not recorded. A frozen parameter that still
+  /// has a gradient is updated, as in PyTorch; zero_grad() clears the gradient. The first step
+  /// without any gradient prints a warning.
   virtual void step();
   /// Calls the closure, which clears the gradients, computes the loss, calls backward() and returns
   /// the loss; then steps. Returns the loss. An empty closure is not called.
@@ -227,9 +228,9 @@ class Optimizer : public tapegrad::detail::Tracked {
   /// Returns an id that is unique in the process, also after this optimizer is destroyed.
   uint64_t id() const { return id_; }
 
-  /// Returns learning rates and weight decays of the groups ("groups.0.lr"), and each parameter's
-  /// step count and state ("state.3.step", "state.3.exp_avg"). Parameters are numbered across
-  /// groups.
+  /// Returns learning rates, weight decays and numbers of parameters of the groups ("groups.0.lr",
+  /// "groups.0.params"), and each parameter's step count and state ("state.3.step",
+  /// "state.3.exp_avg"). Parameters are numbered across groups.
   virtual TensorMap state_dict() const;
   /// Returns the state tensors themselves, not copies.
   std::vector<Tensor> state() const;
@@ -329,6 +330,10 @@ class Optimizer : public tapegrad::detail::Tracked {
   /// Slots of the parameters that have a gradient, with prepared state.
   std::vector<Run> runs();
   void prepare_state(const Group& group, Slot& slot);
+  /// Returns whether a step makes the state of a parameter.
+  bool lacks_state() const;
+  /// Throws ArgumentError if the optimizer was moved from; `call` is the call for the message.
+  void require_here(std::string_view call) const;
   /// Returns the gradient of a parameter if only its rows are updated, otherwise null.
   RowGradientPtr rows_of(const Group& group, const Slot& slot) const;
   void make_row_step(const Group& group, Slot& slot, const RowGradient& gradient);

@@ -24,6 +24,7 @@ OptimizerGroup& OptimizerGroups::operator[](tapegrad::detail::IndexHere i) {
   return data()[i.index < 0 ? i.index + int64_t(size()) : i.index];
 }
 OptimizerGroups& Optimizer::param_groups() {
+  require_here("param_groups()");
   while (views_.size() < groups_.size()) {
     views_.emplace_back(*this, int64_t(views_.size()));
     for (const Slot& slot : groups_[views_.size() - 1].slots)

@@ -9,6 +9,7 @@
 #include "ops/create.h"
 #include "ops/reduce.h"
 #include "optim/optimizers.h"
+#include "train/graphed_step.h"
 
 namespace tapegrad::optim {
 namespace {
@@ -142,6 +143,40 @@ TEST(GradScaler, Errors) {
   SGD optimizer({half}, 0.5);
   sum(half).backward();
   EXPECT_THROW(scaler.step(optimizer), DTypeError);
+}
+
+/// A parameter is used from the third step on, in which all gradients are infinite.
+TEST(GradScaler, ASkippedCapturedStepMakesNoState) {
+  const auto run = [](bool captured) {
+    const Variable p = tensor({1.0, 2.0}, {.dtype = f32, .requires_grad = true});
+    Variable q = tensor({3.0, 4.0}, {.dtype = f32});
+    q.requires_grad_();
+    Adam adam({p, q}, 0.1);
+    q.requires_grad_(false);
+    GradScaler scaler;
+    GraphedStep step(
+        [&](const Variable& x) {
+          adam.zero_grad();
+          const Variable loss = sum(p * q * x);
+          scaler.scale(loss).backward();
+          scaler.step(adam);
+          scaler.update();
+          return loss;
+        },
+        {}, {.enabled = captured, .warmup = 1});
+    for (int i = 0; i < 6; ++i) {
+      if (i == 3) q.requires_grad_();
+      step(tensor({1.0, i < 3 ? 2.0 : INFINITY}, {.dtype = f32}));
+    }
+    return adam.state_dict();
+  };
+  const TensorMap eager = run(false), captured = run(true);
+  EXPECT_EQ(eager.size(), captured.size());
+  for (const auto& [name, value] : eager) {
+    ASSERT_TRUE(captured.contains(name)) << name;
+    EXPECT_EQ(Variable(value).to_vector<double>(), Variable(captured.at(name)).to_vector<double>())
+        << name;
+  }
 }
 
 TEST(GradScaler, RefusesGradientsThatWereNotScaled) {

@@ -55,6 +55,13 @@ void expect_same_path(const Make& make) {
   EXPECT_EQ(last.id(), id);
   EXPECT_EQ(w.to_vector<double>(), moved.to_vector<double>()) << last.kind();
   EXPECT_THROW(first.step(), ArgumentError);
+  EXPECT_THROW(first.zero_grad(), ArgumentError);
+  EXPECT_THROW(first.set_lr(0.5), ArgumentError);
+  EXPECT_THROW(first.param_groups(), ArgumentError);
+  EXPECT_THROW(first.add_param_group({.params = {w}}), ArgumentError);
+  const TensorMap state = last.state_dict();
+  EXPECT_THROW(first.load_state_dict(state), ArgumentError);
+  EXPECT_THROW(first.state_dict(), ArgumentError);
   EXPECT_NE(first.id(), id);
   EXPECT_EQ(first.group_count(), 0);
 }

@@ -307,6 +307,23 @@ TEST(Optimizer, StateThatDoesNotFitIsOneErrorAndChangesNothing) {
   EXPECT_EQ(optimizer.state_dict().at("state.0.exp_avg").numel(), kSize);
 }
 
+TEST(Optimizer, StateOfAnotherNumberOfParametersIsAnError) {
+  const Variable p = parameter(), q = parameter(), r = parameter();
+  const SGD two(std::vector<ParamGroup>{{.params = {p}}, {.params = {q}}}, {.lr = 0.1});
+  SGD three(std::vector<ParamGroup>{{.params = {p}}, {.params = {q, r}}}, {.lr = 0.1});
+  TensorMap state = two.state_dict();  // nothing else than the number differs before a step
+  try {
+    three.load_state_dict(state);
+    ADD_FAILURE();
+  } catch (const ArgumentError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("group 1 has 1 parameters in the state, 2 in the optimizer"), text.npos)
+        << text;
+  }
+  state.erase("groups.0.params"), state.erase("groups.1.params");
+  EXPECT_NO_THROW(three.load_state_dict(state));  // as files of earlier versions
+}
+
 TEST(Optimizer, StateFollowsTheParameter) {
   const Variable p = parameter();
   Adam optimizer({p}, 0.1);

@@ -1,0 +1,165 @@
+// State of optimizers: its tensors, and saving and loading them.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "core/autograd/internal/capture.h"
+#include "core/base/internal/classic_text.h"
+#include "optim/optimizer.h"
+
+namespace tapegrad::optim {
+namespace {
+
+/// Number of parameters of a group, behind "groups.0".
+constexpr const char* kCount = ".params";
+
+DType state_dtype(DType param) { return param == f16 || param == bf16 ? f32 : param; }
+
+Tensor scalar_tensor(Number value, DType dtype) { return Tensor::full({}, value, dtype); }
+
+}  // namespace
+
+std::vector<Optimizer::StateInfo> Optimizer::state_info(const Group&) const { return {}; }
+std::optional<Shape> Optimizer::StateInfo::shape_for(const Shape& param) const {
+  if (!initial) return {};
+  return shape == nullptr ? param : shape(param);
+}
+void Optimizer::prepare_state(const Group& group, Slot& slot) {
+  const Tensor& param = slot.param.value();
+  const DType dtype = state_dtype(param.dtype());
+  if (!slot.state.empty() && slot.shape != param.shape()) [[unlikely]] {  // rebound: it starts anew
+    slot.state.clear();
+    slot.steps = 0;
+  }
+  if (slot.state.empty()) {
+    if (Capture* capture = Capture::current())
+      capture->give_up(kind_ + ": the state of a parameter is made in the step");
+    std::vector<Tensor> state;
+    for (const StateInfo& info : state_info(group)) {
+      const auto shape = info.shape_for(param.shape());
+      state.push_back(shape ? Tensor::full(*shape, *info.initial, dtype, param.device())
+                            : Tensor());
+    }
+    slot.state = std::move(state);
+    slot.shape = param.shape();
+  }
+  for (Tensor& state : slot.state)
+    if (state && (state.device() != param.device() || state.dtype() != dtype)) [[unlikely]]
+      state = state.to(param.device()).to(dtype);
+}
+
+bool Optimizer::lacks_state() const {
+  for (const Group& group : groups_)
+    for (const Slot& slot : group.slots)
+      if ((slot.state.empty() || slot.shape != slot.param.shape()) &&
+          (rows_of(group, slot) || slot.param.grad().defined()))
+        return true;
+  return false;
+}
+
+TensorMap Optimizer::state_dict() const {
+  require_here("state_dict()");
+  settle();
+  TensorMap result;
+  int64_t number = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const std::vector<StateInfo> infos = state_info(groups_[g]);
+    const std::string prefix = "groups." + std::to_string(g);
+    result[prefix + ".lr"] = scalar_tensor(groups_[g].lr, f64);
+    result[prefix + ".weight_decay"] = scalar_tensor(groups_[g].weight_decay, f64);
+    result[prefix + kCount] = scalar_tensor(int64_t(groups_[g].slots.size()), i64);
+    for (const Slot& slot : groups_[g].slots) {
+      const std::string path = "state." + std::to_string(number++) + '.';
+      if (slot.state.empty() && slot.steps == 0) continue;
+      result[path + "step"] = scalar_tensor(slot.steps, i64);
+      for (size_t i = 0; i < slot.state.size(); ++i)
+        if (slot.state[i]) result[path + infos[i].name] = slot.state[i].clone();
+    }
+  }
+  return result;
+}
+
+std::vector<Tensor> Optimizer::state() const {
+  std::vector<Tensor> tensors;
+  for (const Group& group : groups_)
+    for (const Slot& slot : group.slots)
+      std::copy_if(slot.state.begin(), slot.state.end(), std::back_inserter(tensors),
+                   [](const Tensor& tensor) { return bool(tensor); });
+  return tensors;
+}
+
+void Optimizer::load_state_dict(const TensorMap& state) {
+  require_here("load_state_dict()");
+  ClassicText wrong;
+  size_t used = 0;
+  const auto find = [&](const std::string& name, const Shape& shape, DType dtype) {
+    const auto found = state.find(name);
+    if (found == state.end()) {
+      wrong << "\n  missing: " << name;
+      return Tensor();
+    }
+    ++used;
+    const Tensor& value = found->second;
+    if (value.shape() != shape || value.dtype() != dtype)
+      wrong << "\n  " << name << " is " << value.shape() << ' ' << value.dtype() << ", expected "
+            << shape << ' ' << dtype;
+    return value;
+  };
+
+  settle();
+  std::vector<Group> loaded = groups_;
+  std::vector<std::pair<double*, Tensor>> rates;
+  int64_t number = 0;
+  for (size_t g = 0; g < loaded.size(); ++g) {
+    const std::vector<StateInfo> infos = state_info(loaded[g]);
+    const std::string prefix = "groups." + std::to_string(g);
+    rates.emplace_back(&loaded[g].lr, find(prefix + ".lr", {}, f64));
+    rates.emplace_back(&loaded[g].weight_decay, find(prefix + ".weight_decay", {}, f64));
+    // Files of earlier versions have no numbers of parameters.
+    if (const auto count = state.find(prefix + kCount); count != state.end()) {
+      ++used;
+      const auto has = int64_t(loaded[g].slots.size());
+      if (count->second.numel() != 1 || count->second.number().to<int64_t>() != has)
+        wrong << "\n  group " << g << " has " << count->second.number().to<int64_t>()
+              << " parameters in the state, " << has << " in the optimizer";
+    }
+    for (Slot& slot : loaded[g].slots) {
+      const std::string path = "state." + std::to_string(number++) + '.';
+      const auto steps = state.find(path + "step");
+      slot.steps = 0;
+      slot.state.clear();
+      if (steps == state.end()) continue;  // this parameter has not made a step yet
+      ++used;
+      if (steps->second.numel() != 1)
+        wrong << "\n  " << path << "step is not one number";
+      else
+        slot.steps = steps->second.number().to<int64_t>();
+      if (slot.steps < 0) wrong << "\n  " << path << "step is " << slot.steps << ", below 0";
+      const Variable& param = slot.param;
+      slot.shape = param.shape();
+      for (const StateInfo& info : infos) {
+        const auto shape = info.shape_for(slot.shape);
+        slot.state.push_back(shape ? find(path + info.name, *shape, state_dtype(param.dtype()))
+                                   : Tensor());
+      }
+    }
+  }
+  if (used < state.size())
+    wrong << "\n  " << state.size() - used << " names that belong to no parameter";
+  if (const std::string text = wrong.str(); !text.empty())
+    fail<ArgumentError>(kind_, ": load_state_dict: the state does not fit:", text);
+  for (auto& [rate, value] : rates) {
+    *rate = value.item();
+    check_range(kind_ + ": load_state_dict", "a rate", *rate, 0,
+                std::numeric_limits<double>::infinity());
+  }
+  for (Group& group : loaded) {
+    group.initial_lr = group.lr;
+    for (Slot& slot : group.slots)
+      for (Tensor& value : slot.state)
+        if (value) value = value.clone().to(slot.param.device());
+  }
+  groups_ = std::move(loaded);
+}
+
+}  // namespace tapegrad::optim
