@@ -134,7 +134,18 @@ TEST(SegmentOfRows, NormsJoinWhatIsAroundThem) {
     }
 }
 
+/// Sets the number of threads for a scope. One thread joins no values that stay in its cache.
+class Threads {
+ public:
+  explicit Threads(int64_t count) { set_num_threads(count); }
+  ~Threads() { set_num_threads(before_); }
+
+ private:
+  const int64_t before_ = get_num_threads();
+};
+
 TEST(SegmentOfRows, ForwardAndBackwardOfALayerNormAreOne) {
+  const Threads two(2);
   expect_same_bits(
       [](GraphedStep::Inputs in) -> Variables {
         const Variable x = leaf(in[0]), weight = leaf(in[1]), bias = leaf(in[2]);
@@ -148,6 +159,7 @@ TEST(SegmentOfRows, ForwardAndBackwardOfALayerNormAreOne) {
 /// Distances of all pairs by broadcasting: short rows, sums over middle dimensions and sums over
 /// rows of more than kBlock elements.
 TEST(SegmentOfRows, DistancesOfAllPairsAreOne) {
+  const Threads two(2);
   for (const int64_t width : {2, 3, 16, 31, 32})
     for (const DType dtype : {f32, f64}) {
       SCOPED_TRACE(width);
@@ -321,8 +333,7 @@ TEST(SegmentOfRows, ThreadsChangeNoGradientOfNarrowLayers) {
 // With one thread, blocks of narrow layers cost more than values that stay in the cache.
 TEST(SegmentOfRows, NarrowLayersOfOneThreadJoinIfThisSavesMemory) {
   if (only_fallbacks()) GTEST_SKIP();
-  const int64_t threads = get_num_threads();
-  set_num_threads(1);
+  const Threads one(1);
   const auto fn = [](GraphedStep::Inputs given) -> Variables {
     const Variable w = leaf(given[1]), v = leaf(given[2]);
     mean(square(linear(tanh(linear(given[0], w)), v))).backward();
@@ -338,7 +349,6 @@ TEST(SegmentOfRows, NarrowLayersOfOneThreadJoinIfThisSavesMemory) {
         plan.substr(0, std::min(plan.find("not joined"), plan.find("at most")));
     EXPECT_EQ(segments.find("linear") != std::string::npos, rows > 2048) << plan;
   }
-  set_num_threads(threads);
 }
 
 TEST(SegmentOfRows, DrawnStepsHaveTheBitsOfEagerOnes) {
