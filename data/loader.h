@@ -203,8 +203,8 @@ struct BatchPlan {
   bool drop_last = false;
 };
 
-/// Options in the order of PyTorch's parameters.
-/// Type of PyTorch's option collate_fn, which gives a compile error with advice.
+/// Type of PyTorch's option collate_fn. A value gives a compile error that names the replacement,
+/// because loaders have no such option.
 struct RefusedCollate {
   RefusedCollate() = default;
   template <typename F>

@@ -29,15 +29,15 @@ class Dropout final : public Stateless<Dropout> {
   double p_;
 };
 
-/// Base of random layers: function(x, p, training).
+/// Base of Dropout1d and the further variants: forward(x) returns function(x, p, is_training()).
 template <typename Self, auto function>
-class Noise : public Stateless<Self> {
+class DropoutLayer : public Stateless<Self> {
  public:
-  explicit Noise(double p = 0.5, Where where = Where::current()) : p_(p) {
+  explicit DropoutLayer(double p = 0.5, Where where = Where::current()) : p_(p) {
     require_share(this->kind(), "p", p, where);
     this->note_mode();
   }
-  explicit Noise(DropoutOptions options) : Noise(options.p, options.by_name.where) {}
+  explicit DropoutLayer(DropoutOptions options) : DropoutLayer(options.p, options.by_name.where) {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return function(x, p_, this->is_training(), default_generator(), where);
   }
@@ -47,21 +47,21 @@ class Noise : public Stateless<Self> {
 };
 
 /// Sets whole channels to zero instead of elements.
-struct Dropout1d final : Noise<Dropout1d, dropout1d> {
-  using Noise::Noise;
+struct Dropout1d final : DropoutLayer<Dropout1d, dropout1d> {
+  using DropoutLayer::DropoutLayer;
 };
-struct Dropout2d final : Noise<Dropout2d, dropout2d> {
-  using Noise::Noise;
+struct Dropout2d final : DropoutLayer<Dropout2d, dropout2d> {
+  using DropoutLayer::DropoutLayer;
 };
-struct Dropout3d final : Noise<Dropout3d, dropout3d> {
-  using Noise::Noise;
+struct Dropout3d final : DropoutLayer<Dropout3d, dropout3d> {
+  using DropoutLayer::DropoutLayer;
 };
 /// Preserves mean and variance, for networks with SELU.
-struct AlphaDropout final : Noise<AlphaDropout, alpha_dropout> {
-  using Noise::Noise;
+struct AlphaDropout final : DropoutLayer<AlphaDropout, alpha_dropout> {
+  using DropoutLayer::DropoutLayer;
 };
-struct FeatureAlphaDropout final : Noise<FeatureAlphaDropout, feature_alpha_dropout> {
-  using Noise::Noise;
+struct FeatureAlphaDropout final : DropoutLayer<FeatureAlphaDropout, feature_alpha_dropout> {
+  using DropoutLayer::DropoutLayer;
 };
 
 // Programs do not compile the virtual functions of this layer.

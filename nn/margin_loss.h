@@ -1,5 +1,5 @@
 // Losses of margins, distributions and alignments as modules; other losses are in nn/loss.h. The
-// formulas are in ops/loss.h and ops/ctc_loss.h.
+// formulas are in ops/margin_loss.h and ops/ctc_loss.h.
 //
 //   nn::TripletMarginLoss loss({.margin = 0.2});
 //   loss(anchor, positive, negative).backward();

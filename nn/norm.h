@@ -117,7 +117,7 @@ struct InstanceNormOptions {
   bool bias = true;                  // of affine
 };
 
-/// Normalize each channel of each example, [n, c, l], or of one example, [c, l]; as well in 2D, 3D.
+/// Normalizes each channel of each example [n, c, l], or of one example [c, l].
 class InstanceNorm1d final : public BatchNorm<InstanceNorm1d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm1d";

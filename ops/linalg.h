@@ -105,7 +105,7 @@ namespace kernels {
 extern Kernel<void(Tensor& a, Tensor& pivots, Tensor& info)> lu_factor;
 /// Computes b = A^-1 b in place, or A^-T b, given the LU factors.
 extern Kernel<void(const Tensor& lu, const Tensor& pivots, bool transposed, Tensor& b)> lu_solve;
-/// b = A^-1 b, or A^-T b, for a triangle of a.
+/// Triangle of a that triangular_solve reads, for b = A^-1 b, or A^-T b if transposed, in place.
 struct Triangle {
   bool upper, transposed, unit;
 };

@@ -41,7 +41,7 @@ struct Svd {
 /// gradients of the vectors beyond the k-th are ignored, because these vectors are an arbitrary
 /// basis.
 Svd svd(const Variable& x, bool full_matrices = true, Where where = Where::current());
-/// svd(x, {.full_matrices = false})
+/// Option of svd(x, {.full_matrices = false}).
 struct SvdOptions {
   ByName by_name = {};
   bool full_matrices = true;

@@ -1,4 +1,4 @@
-// Further tensor products: cross, kron, tensordot, einsum, and products with addition.
+// Further tensor products: cross, kron, tensordot, bilinear, and products with addition.
 #pragma once
 
 #include <optional>

@@ -17,7 +17,7 @@ Variable rand(const Shape& shape, TensorOptions options = {},
 /// Returns standard normal numbers by the Box-Muller transform.
 Variable randn(const Shape& shape, TensorOptions options = {},
                RandomGenerator& generator = default_generator());
-/// rand({2}, {.generator = generator})
+/// Option of rand({2}, {.generator = generator}).
 struct GeneratorOption {
   ByName by_name = {};
   RandomGenerator& generator;

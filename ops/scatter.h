@@ -32,7 +32,7 @@ Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const
                         std::string_view reduce, bool include_self = true,
                         Where where = Where::current());
 
-/// scatter_reduce(x, 0, index, source, "mean", {.include_self = false})
+/// Option of scatter_reduce(x, 0, index, source, "mean", {.include_self = false}).
 struct IncludeSelfOption {
   ByName by_name = {};
   bool include_self = true;

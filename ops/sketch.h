@@ -12,10 +12,10 @@ namespace tapegrad {
 /// elements have equal signs half of the time (ops/internal/sketch_signs.h). The expected square of
 /// the difference of a sum between two results is therefore the squared norm of their difference.
 ///
-/// The sums of float32, float16 and bfloat16 begin with 32 additions in float32. Smaller changes
-/// than its rounding show in `words` and `products`: if one element changes by n units in the last
-/// place, `words` changes by n and `products` by n times a number that has the exponent of the
-/// element, or both by the negative of it. A sum in float32 overflows to infinity near 3e38.
+/// The sums of float32, float16 and bfloat16 begin with 32 additions in float32. A change below the
+/// rounding of a sum shows in `words` and `products`: if one element changes by n units in the last
+/// place, `words` changes by n and `products` by n times a number with the exponent of the element,
+/// or both by the negated amounts. A sum in float32 overflows to infinity near 3e38.
 struct ResultSketch {
   uint64_t hash = 0;        // of dtype, shape and bits; differs if one word of 32 bits differs
   double sums[2] = {0, 0};  // in float64

@@ -1,4 +1,4 @@
-// Views, and ops that rearrange elements.
+// Views of a tensor, and reshape() and flatten(), which copy where no view is possible.
 //
 // A view shares storage with its input. A write to either changes both, and autograd accounts for
 // the write. A negative dim counts from the end; a dim out of range throws IndexError.

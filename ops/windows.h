@@ -1,5 +1,5 @@
-// Windows of n values, and the frequencies of Fourier transforms. No catalog rows: the functions
-// have no operands.
+// Windows of n values, and the frequencies of Fourier transforms. The functions have no rows
+// in the catalog, because they have no operands.
 #pragma once
 
 #include "ops/create.h"

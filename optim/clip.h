@@ -62,7 +62,7 @@ struct ClipGradNormOptions {
   double norm_type = 2.0;
   bool error_if_nonfinite = false;
 };
-/// clip_grad_norm_(model, 1.0, {.error_if_nonfinite = true})
+/// Overloads with options: clip_grad_norm_(model, 1.0, {.error_if_nonfinite = true}).
 GradientNorm clip_grad_norm_(const std::vector<Variable>& params, double max_norm,
                              ClipGradNormOptions options);
 template <std::same_as<Variable> V>
@@ -80,7 +80,7 @@ struct ClipGradNormSettings {
   double norm_type = 2.0;
   bool error_if_nonfinite = false;
 };
-/// clip_grad_norm_(model, {.max_norm = 1.0})
+/// Overloads with max_norm by name: clip_grad_norm_(model, {.max_norm = 1.0}).
 GradientNorm clip_grad_norm_(const std::vector<Variable>& params, ClipGradNormSettings options);
 template <HasParameters Model>
 GradientNorm clip_grad_norm_(const Model& model, ClipGradNormSettings options) {

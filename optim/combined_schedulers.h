@@ -80,7 +80,7 @@ class SequentialLR final : public Scheduler {
   std::vector<int64_t> milestones_;
 };
 
-/// Makes the steps of schedulers of one optimizer one after another, in each step of its own, as if
+/// Runs schedulers of one optimizer together. A step makes a step of each scheduler in order, as if
 /// other code had changed the rate between them (optim/scheduler.h). A scheduler that always sets
 /// the rate of its formula undoes the changes of those before it. Step and save only the
 /// ChainedScheduler:

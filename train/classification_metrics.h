@@ -68,7 +68,7 @@ class ConfusionMatrix : public Metric {
   int64_t classes_;
 };
 
-/// How the values of the classes are combined: kMacro takes their mean, kMicro computes one value
+/// Combination of the values of the classes: kMacro takes their mean, kMicro computes one value
 /// from the sums of the counts of all classes, kBinary takes the value of class 1 of two.
 enum class Average { kMacro, kMicro, kBinary };  // or "macro", "micro", "binary"
 constexpr auto choice_names(Average) {

@@ -140,7 +140,7 @@ class Context {
   std::vector<Variable> constant_;  // results without a gradient, until the call is recorded
   std::vector<Variable> saved_;
   std::vector<uint32_t> versions_;  // of the saved variables
-  std::vector<int> outputs_;        // index of the result that a saved variable is, or -1
+  std::vector<int> outputs_;        // of the saved variables among the results, or -1
   std::vector<bool> needs_;         // of each argument
 };
 using AutogradContext = Context;

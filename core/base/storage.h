@@ -75,7 +75,7 @@ class alignas(64) TensorStorage final : public Counted {
     Packing packing;
   };
   std::optional<PackedValues> packed() const;
-  /// Converts all storages outside the CPU whose packed values are chosen to row-major order.
+  /// Converts packed storages outside the CPU to row-major order if is_chosen() returns true.
   static void unpack_all(const std::function<bool(const TensorStorage& packed)>& is_chosen);
 
   /// Returns whether the recorder decides when the storage has memory.

@@ -1,4 +1,4 @@
-// Functions shared by the sources of data/. Not part of the public interface.
+// Images and labels in the layout of MnistOptions. Not part of the public interface.
 #pragma once
 
 #include "data/mnist.h"

@@ -17,8 +17,8 @@ struct SoftmaxTransform final : Transform {
   Variable inv(const Variable& y) const override;
   int domain_rank() const override { return 1; }
 };
-/// Maps vectors of n numbers to the simplex of n + 1 numbers: each element takes a share of what
-/// the elements before it left.
+/// Maps vectors of n numbers to the simplex of n + 1 numbers: each element takes a share of
+/// the remainder that the elements before it left.
 struct StickBreakingTransform final : Transform {
   Variable operator()(const Variable& x) const override;
   Variable inv(const Variable& y) const override;

@@ -24,7 +24,7 @@ constexpr int sketch_tile_sign(int64_t tile) {
   const int of_32 = mix_bits(uint64_t(tile) / 32) & 1 ? -1 : 1;
   return of_32 * sketch_row_sign(tile % 32);
 }
-/// Two constants for which the signs of all lanes sum to 8 or -8, also for the sake of constants.
+/// The signs of all lanes sum to 8 or -8, so that the sums of a constant have the size of its norm.
 constexpr int sketch_lane_sign(int k, int64_t lane) {
   return mix_bits((uint64_t(1) << 40) + (k == 0 ? 156 : 152)) >> lane & 1 ? -1 : 1;
 }

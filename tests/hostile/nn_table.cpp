@@ -269,11 +269,13 @@ void add_layer_rows(Table& table) {
               bag.forward(ids, offsets);
               bag.forward(ids, offsets, weights);
             });
-  table.add("Dropout::Dropout Dropout::forward Dropout::options Noise::Noise Noise::forward",
-            [](const Image& x, double p) {
-              use(Dropout(p), Variable(x)), use(Dropout2d(p), Variable(x));
-              use(AlphaDropout(p), Variable(x)), use(FeatureAlphaDropout(p), Variable(x));
-            });
+  table.add(
+      "Dropout::Dropout Dropout::forward Dropout::options DropoutLayer::DropoutLayer "
+      "DropoutLayer::forward",
+      [](const Image& x, double p) {
+        use(Dropout(p), Variable(x)), use(Dropout2d(p), Variable(x));
+        use(AlphaDropout(p), Variable(x)), use(FeatureAlphaDropout(p), Variable(x));
+      });
   table.add(
       "BatchNorm2d::BatchNorm2d BatchNorm2d::forward BatchNorm::members BatchNorm::options "
       "BatchNorm::is_inferred InstanceNorm2d::InstanceNorm2d InstanceNorm2d::forward",
