@@ -112,6 +112,7 @@ function(tapegrad_add_cuda_objects)
       $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
   endif()
   # No contraction of a * b + c, so that results are bit-identical to the CPU's.
-  set_source_files_properties(backends/cuda/random.cu backends/cuda/noise.cu backends/cuda/update.cu
+  set_source_files_properties(
+    backends/cuda/random.cu backends/cuda/random_distributions.cu backends/cuda/update.cu
     PROPERTIES COMPILE_OPTIONS --fmad=false)
 endfunction()

@@ -55,7 +55,7 @@ void register_kernels() {
   register_index();
   register_embedding_bag();
   register_random();
-  register_noise();
+  register_random_distributions();
   register_update();
 }
 

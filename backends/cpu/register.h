@@ -52,7 +52,7 @@ void register_attention();
 void register_index();
 void register_embedding_bag();
 void register_random();
-void register_noise();
+void register_random_distributions();
 void register_update();
 
 }  // namespace tapegrad::backends::cpu

@@ -29,7 +29,7 @@ void register_kernels() {
   register_conv();
   register_pool();
   register_random();
-  register_noise();
+  register_random_distributions();
   register_sample();
   register_scan();
   register_sort();

@@ -28,7 +28,7 @@ void register_loss();
 void register_conv();
 void register_pool();
 void register_random();
-void register_noise();
+void register_random_distributions();
 void register_sample();
 void register_scan();
 void register_sort();

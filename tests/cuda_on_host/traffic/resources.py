@@ -25,7 +25,7 @@ ROOT = HERE.parents[2]
 ARCHITECTURES = 80, 90, 100
 FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "--expt-relaxed-constexpr", "--diag-suppress=186,1835",
          f"-I{ROOT}", "-cubin", "-Xptxas", "-v", "-o", os.devnull]
-UNCONTRACTED = {"random", "noise", "update"}  # as in cmake/TapegradCuda.cmake
+UNCONTRACTED = {"random", "random_distributions", "update"}  # as in cmake/TapegradCuda.cmake
 
 
 def told_by_ptxas(source, architecture, folder):

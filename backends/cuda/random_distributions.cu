@@ -1,3 +1,5 @@
+// Random numbers of the exponential, Poisson and multinomial distributions, with the same bits as
+// on the CPU.
 #include "ops/random.h"
 
 #include "backends/cuda/device/draw_base.cuh"
@@ -179,7 +181,7 @@ void multinomial(const Tensor& weights, bool replacement, RandomState state, Ten
 
 }  // namespace
 
-void register_noise() {
+void register_random_distributions() {
   set<kernels::exponential>(
       kFloatTypes, []<typename T>(TypeTag<T>, Tensor& y, double lambd, RandomState state) {
         for_each(y.numel(), y, Exponential<T>{y.data<T>(), Compute<T>(lambd), DrawState(state)});

@@ -1,3 +1,4 @@
+// Random numbers of the exponential, Poisson and multinomial distributions.
 #include "ops/random.h"
 
 #include <algorithm>
@@ -94,7 +95,7 @@ void multinomial(const Tensor& weights, bool replacement, RandomState state, Ten
 
 }  // namespace
 
-void register_noise() {
+void register_random_distributions() {
   set<kernels::exponential>(kFloatTypes,
                             []<typename T>(TypeTag<T>, auto&... a) { exponential<T>(a...); });
   set<kernels::poisson>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { poisson<T>(a...); });
