@@ -88,6 +88,33 @@ void diagonal_cases(OpCases& cases) {
                        },
                    .tolerance = 8,
                    .dtypes = {f64, f32, bf16, f16, i64, i32}});
+  const auto places_of = [&](const char* op, std::vector<double> places) {
+    const int64_t count = int64_t(places.size()) / 2;
+    cases.push_back({.op = op,
+                     .attributes = {{"row", int64_t(2)}, {"col", int64_t(3)}},
+                     .reference =
+                         [=](const std::vector<Array>&) {
+                           return Array{{2, count}, places};
+                         },
+                     .tolerance = 0});
+  };
+  places_of("tril_indices", {0, 1, 1, 0, 0, 1});
+  places_of("triu_indices", {0, 0, 0, 1, 1, 0, 1, 2, 1, 2});
+  for (const bool increasing : {false, true})
+    cases.push_back({.op = "vander",
+                     .inputs = {Input{{3}, Fill::kPositive}},
+                     .attributes = {{"N", int64_t(4)}, {"increasing", increasing}},
+                     .reference =
+                         [increasing](const std::vector<Array>& in) {
+                           Array y{{3, 4}, {}};
+                           for (const double x : in[0].values) {
+                             const double powers[] = {1, x, x * x, x * x * x};
+                             for (int i = 0; i < 4; ++i)
+                               y.values.push_back(powers[increasing ? i : 3 - i]);
+                           }
+                           return y;
+                         },
+                     .tolerance = 16});
 }
 
 }  // namespace tapegrad::testing

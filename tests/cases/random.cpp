@@ -13,29 +13,22 @@ void random_cases(OpCases& cases) {
   cases.push_back({.op = "bernoulli", .inputs = {Input{{4, 5}, Fill::kUnit}}, .same_bits = true});
   cases.push_back({.op = "uniform_", .inputs = {Input{{4, 5}}}, .same_bits = true});
   cases.push_back({.op = "normal_", .inputs = {Input{{4, 5}}}, .same_bits = true});
-  cases.push_back({.op = "dropout", .inputs = {Input{{5, 7}}}, .same_bits = true});
-  cases.push_back({.op = "dropout",
-                   .inputs = {Input{{5, 7}}},
-                   .attributes = {{"p", 1.0}},
-                   .reference = elementwise([](double) { return 0.0; }),
-                   .same_bits = true});
-  cases.push_back({.op = "dropout",
-                   .inputs = {Input{{5, 7}}},
-                   .attributes = {{"training", false}},
-                   .reference = elementwise([](double x) { return x; }),
-                   .same_bits = true});
+  cases.push_back({.op = "normal", .inputs = {Input{{3, 4}}, Input{{4}, Fill::kPositive}}});
   cases.push_back(
-      {.op = "dropout_add", .inputs = {Input{{5, 7}}, Input{{5, 7}}}, .same_bits = true});
-  cases.push_back({.op = "dropout_add",
-                   .inputs = {Input{{5, 7}}, Input{{5, 7}}},
-                   .attributes = {{"p", 1.0}},
-                   .reference = elementwise([](double, double residual) { return residual; }),
-                   .same_bits = true});
-  cases.push_back({.op = "dropout_add",
-                   .inputs = {Input{{5, 7}}, Input{{7}}},
-                   .attributes = {{"training", false}},
-                   .reference = elementwise([](double x, double residual) { return x + residual; }),
-                   .same_bits = true});
+      {.op = "uniform", .inputs = {Input{{3, 4}, Fill::kUnit}, Input{{4}, Fill::kAboveOne}}});
+  cases.push_back({.op = "exponential_", .inputs = {Input{{4, 5}}}, .same_bits = true});
+  cases.push_back({.op = "poisson", .inputs = {Input{{4, 5}, Fill::kPositive}}, .same_bits = true});
+  cases.push_back({.op = "multinomial",
+                   .inputs = {Input{{3, 5}, Fill::kPositive}},
+                   .attributes = {{"num_samples", int64_t(3)}}});
+  cases.push_back({.op = "multinomial",
+                   .inputs = {Input{{4}, Fill::kPositive}},
+                   .attributes = {{"num_samples", int64_t(6)}, {"replacement", true}}});
+  for (const int64_t dim : {-1, 0})
+    cases.push_back({.op = "gumbel_softmax",
+                     .inputs = {Input{{3, 4}}},
+                     .attributes = {{"tau", 0.75}, {"dim", dim}},
+                     .tolerance = 16});
 }
 
 }  // namespace tapegrad::testing

@@ -166,7 +166,7 @@ void draw_functions(OpCases& cases, Choices& choices) {
   }
 }
 
-void linalg_functions_cases(OpCases& cases) {
+void linalg_composed_cases(OpCases& cases) {
   const auto add = [&](OpCase row) { cases.push_back(std::move(row)); };
   add(power({3, 3}, 0, /*grad=*/false));
   add(power({3, 3}, 1));

@@ -225,7 +225,7 @@ void draw_sample(OpCases& cases, Choices& choices) {
   }
 }
 
-void sample_cases(OpCases& cases) {
+void resample_cases(OpCases& cases) {
   const auto resize = [&](Shape shape, const Resize& r) { cases.push_back(resizing(shape, r)); };
   for (const std::string mode : {"nearest", "nearest-exact"}) {
     resize({2, 2, 5}, {mode, false, {7}});

@@ -1,3 +1,4 @@
+// Rows of ops/reshape.h, ops/join.h and ops/replace.h.
 #include "tests/cases/op_case.h"
 
 namespace tapegrad::testing {
@@ -27,7 +28,7 @@ Reference reshaped(const Shape& to) {
 
 }  // namespace
 
-void arrange_cases(OpCases& cases) {
+void reshape_cases(OpCases& cases) {
   const auto add = [&](const char* op, const std::vector<std::optional<Input>>& inputs,
                        const Attributes& attributes, const Reference& reference) {
     cases.push_back({.op = op,
@@ -109,33 +110,6 @@ void arrange_cases(OpCases& cases) {
           if (int64_t(in[1].values[size_t(k)]) == i[1]) value = at(in[2], {i[0], k});
         return value;
       }));
-  const auto triangle = [&](const char* op, std::vector<double> places) {
-    const int64_t count = int64_t(places.size()) / 2;
-    cases.push_back({.op = op,
-                     .attributes = {{"row", int64_t(2)}, {"col", int64_t(3)}},
-                     .reference =
-                         [=](In) {
-                           return Array{{2, count}, places};
-                         },
-                     .tolerance = 0});
-  };
-  triangle("tril_indices", {0, 1, 1, 0, 0, 1});
-  triangle("triu_indices", {0, 0, 0, 1, 1, 0, 1, 2, 1, 2});
-  for (const bool increasing : {false, true})
-    cases.push_back({.op = "vander",
-                     .inputs = {Input{{3}, Fill::kPositive}},
-                     .attributes = {{"N", int64_t(4)}, {"increasing", increasing}},
-                     .reference =
-                         [increasing](In in) {
-                           Array y{{3, 4}, {}};
-                           for (const double x : in[0].values) {
-                             const double powers[] = {1, x, x * x, x * x * x};
-                             for (int i = 0; i < 4; ++i)
-                               y.values.push_back(powers[increasing ? i : 3 - i]);
-                           }
-                           return y;
-                         },
-                     .tolerance = 16});
 }
 
 }  // namespace tapegrad::testing

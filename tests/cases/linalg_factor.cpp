@@ -144,7 +144,7 @@ void draw_factors(OpCases& cases, Choices& choices) {
   cases.push_back(row);
 }
 
-void linalg_factors_cases(OpCases& cases) {
+void linalg_factor_cases(OpCases& cases) {
   const auto positive = [](Variables y) {
     const int64_t k = std::min(y[1].size(-2), y[1].size(-1));
     const Variable signs = sign(diagonal(y[1], 0, -2, -1));
