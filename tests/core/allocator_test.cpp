@@ -2,9 +2,8 @@
 // buffers come from the small-object pool and are not counted.
 #include "core/base/allocator.h"
 
-#include "core/base/generator.h"
 #include "core/base/internal/sanitizer.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {
@@ -105,34 +104,6 @@ TEST_F(CpuMemory, BytesThatNobodyOwnsAreMarked) {
   EXPECT_EQ(Tensor::full({9000}, 7, u8).storage().data(), freed);
 }
 #endif
-
-TEST(Random, T68_PhiloxKnownAnswers) {
-  // From Random123's known-answer file, philox4x32-10, where the upper half of the counter is zero.
-  EXPECT_EQ(philox(0, 0),
-            (std::array<uint32_t, 4>{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}));
-}
-
-TEST(Random, T68_StateIsSavedAndRestored) {
-  RandomGenerator generator(42);
-  generator.draw(5);
-  const RandomState saved = generator.state();
-  EXPECT_EQ(saved, (RandomState{42, 2})) << "five words are two counters";
-  const RandomState first = generator.draw(8);
-  EXPECT_EQ(first, saved);
-  EXPECT_EQ(generator.state().offset, 4u);
-  generator.set_state(saved);
-  EXPECT_EQ(generator.draw(8), first);
-  generator.seed(7);
-  EXPECT_EQ(generator.state(), (RandomState{7, 0}));
-  manual_seed(11);
-  EXPECT_EQ(default_generator().state(), (RandomState{11, 0}));
-}
-
-TEST(Random, UniformNeverReachesOne) {
-  EXPECT_LT(uniform_float(0xffffffffu), 1.0f);
-  EXPECT_LT(uniform_double(0xffffffffu, 0xffffffffu), 1.0);
-  EXPECT_EQ(uniform_float(0), 0.0f);
-}
 
 }  // namespace
 }  // namespace tapegrad::testing
