@@ -13,12 +13,9 @@
 #include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
+#include "ops/settings.h"
 #include "ops/unary.h"
 #include "ops/view.h"
-
-// OpenMP functions, which the library links.
-extern "C" void omp_set_num_threads(int count);
-extern "C" int omp_get_max_threads();
 
 namespace tapegrad {
 namespace {
@@ -203,9 +200,9 @@ TEST(MatmulPrecision, ABackwardPassGoesByItsOwnMoment) {
 
 // bfloat16 represents whole numbers up to 256, and the sums are exact.
 TEST(MatmulPrecision, WholeNumbersStayExactForAnyNumberOfThreads) {
-  const int before = omp_get_max_threads();
+  const int64_t before = get_num_threads();
   for (const int threads : {1, 2, 3}) {
-    omp_set_num_threads(threads);
+    set_num_threads(threads);
     for (const Case& c : kCases) {
       RandomGenerator generator(5);
       const auto whole = [&](const Shape& shape) {
@@ -219,7 +216,7 @@ TEST(MatmulPrecision, WholeNumbersStayExactForAnyNumberOfThreads) {
             << c.name << i << ", " << threads << " threads";
     }
   }
-  omp_set_num_threads(before);
+  set_num_threads(before);
 }
 
 }  // namespace

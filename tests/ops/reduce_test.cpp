@@ -13,12 +13,9 @@
 #include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/settings.h"
 #include "ops/unary.h"
 #include "ops/view.h"
-
-// OpenMP functions, which the library links.
-extern "C" void omp_set_num_threads(int count);
-extern "C" int omp_get_max_threads();
 
 namespace tapegrad {
 namespace {
@@ -282,13 +279,13 @@ TEST(Reduce, SumOfEveryLayout) {
 TEST(Reduce, SameForAnyNumberOfThreads) {
   std::vector<float> numbers(3'000'000);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(float(i));
-  const int before = omp_get_max_threads();
+  const int64_t before = get_num_threads();
   for (const Shape& shape :
        {Shape{3'000'000}, Shape{3000, 1000}, Shape{1'500'000, 2}, Shape{250'000, 12}}) {
     const Variable x = tensor(numbers, shape);
     std::vector<std::vector<float>> results;
     for (int threads : {1, 2, 3, 8}) {
-      omp_set_num_threads(threads);
+      set_num_threads(threads);
       std::vector<float> all;
       for (const Variable& y : {sum(x), sum(x, {0}), var(x), norm(x), var(x, {0}), prod(x, 0)})
         for (float value : y.to_vector<float>()) all.push_back(value);
@@ -297,7 +294,7 @@ TEST(Reduce, SameForAnyNumberOfThreads) {
     for (const auto& other : results)
       EXPECT_EQ(0, std::memcmp(other.data(), results[0].data(), other.size() * sizeof(float)));
   }
-  omp_set_num_threads(before);
+  set_num_threads(before);
 }
 
 /// The first of equal extremes, in rows and columns of several blocks and pieces.

@@ -22,11 +22,8 @@
 #include "ops/pool.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/settings.h"
 #include "optim/optimizers.h"
-
-// OpenMP functions, which the library links.
-extern "C" void omp_set_num_threads(int count);
-extern "C" int omp_get_max_threads();
 
 namespace tapegrad {
 namespace {
@@ -61,14 +58,14 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST(Determinism, T67_ATrainingRunIsTheSameAgain) {
-  const int before = omp_get_max_threads();
+  const int64_t before = get_num_threads();
   for (int threads : {1, 3}) {
-    omp_set_num_threads(threads);
+    set_num_threads(threads);
     const std::vector<float> first = trained(5);
     EXPECT_TRUE(same_bits(trained(5), first)) << threads << " threads";
     EXPECT_FALSE(same_bits(trained(6), first));
   }
-  omp_set_num_threads(before);
+  set_num_threads(before);
 }
 
 /// Values and gradients of products, convolutions and sums, which are exact in float32.
@@ -95,16 +92,16 @@ std::vector<double> linear_ops() {
 }
 
 TEST(Determinism, T67_WholeNumbersAreExactForAnyNumberOfThreads) {
-  const int before = omp_get_max_threads();
+  const int64_t before = get_num_threads();
   set_conv_algorithm(ConvAlgorithm::kDirect);
-  omp_set_num_threads(1);
+  set_num_threads(1);
   const std::vector<double> expected = linear_ops();
   for (int threads : {2, 3, 8}) {
-    omp_set_num_threads(threads);
+    set_num_threads(threads);
     EXPECT_EQ(linear_ops(), expected) << threads << " threads";
   }
   set_conv_algorithm(ConvAlgorithm::kAuto);
-  omp_set_num_threads(before);
+  set_num_threads(before);
 }
 
 }  // namespace

@@ -16,14 +16,9 @@
 #include "ops/internal/sketch_signs.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/settings.h"
 #include "ops/view.h"
 #include "train/internal/ledger.h"
-
-// Functions of OpenMP. The header is not included, because tests are compiled without OpenMP.
-extern "C" {
-int omp_get_max_threads();
-void omp_set_num_threads(int count);
-}
 
 namespace tapegrad {
 namespace {
@@ -237,11 +232,11 @@ TEST(Sketch, CoversShapeAndType) {
 }
 
 TEST(Sketch, SameForThreadsAndLayouts) {
-  const int threads = omp_get_max_threads();
+  const int64_t threads = get_num_threads();
   const Variable x = randn({3, 300, 1000});
   const ResultSketch sketch = sketch_of(x.value());
   for (const int count : {1, 2, 3, 4}) {
-    omp_set_num_threads(count);
+    set_num_threads(count);
     EXPECT_EQ(sketch_of(x.value()), sketch);
     for (const Variable& view :
          {transpose(x, 0, 1), transpose(x, 1, 2), narrow(x, 2, 3, 77), narrow(x, 1, 2, 200),
@@ -251,7 +246,7 @@ TEST(Sketch, SameForThreadsAndLayouts) {
         EXPECT_EQ(sketch_of(converted), sketch_of(converted.contiguous()));
       }
   }
-  omp_set_num_threads(threads);
+  set_num_threads(threads);
 }
 
 }  // namespace
