@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "tests/error_message.h"
 
 namespace tapegrad {
 namespace {
@@ -134,12 +135,7 @@ TEST(Catalog, RowsSayWhatOpsDo) {
 
 /// Returns the message of the ArgumentError that a call throws.
 std::string error_of(const char* op, Arguments arguments) {
-  try {
-    catalog().find(op).call(std::move(arguments));
-  } catch (const ArgumentError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of<ArgumentError>([&] { catalog().find(op).call(std::move(arguments)); });
 }
 
 void expect_in(std::string_view part, const std::string& message) {

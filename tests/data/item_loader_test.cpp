@@ -8,6 +8,7 @@
 #include "nn/packed_sequence.h"
 #include "ops/create.h"
 #include "ops/random.h"
+#include "tests/error_message.h"
 
 namespace tapegrad {
 namespace {
@@ -109,13 +110,10 @@ struct Damaged {
 /// The message of the error that reading all batches ends with.
 std::string error_of(DataLoaderOptions options) {
   ItemLoader loader(Damaged(), options);
-  try {
+  return testing::message_of([&] {
     for ([[maybe_unused]] auto& batch : loader) {
     }
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 TEST(ItemLoader, ErrorsNameTheItems) {

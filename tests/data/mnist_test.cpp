@@ -93,7 +93,8 @@ TEST(Mnist, T75_TestImagesOfAnotherSize) {
 }
 
 TEST(Mnist, FashionMnistOfThisMachine) {
-  if (!std::filesystem::exists(kFashionMnistDir)) GTEST_SKIP() << "no " << kFashionMnistDir;
+  if (!std::filesystem::exists(kFashionMnistDir))
+    GTEST_SKIP() << "not installed: " << kFashionMnistDir;
   const auto [train, test] = load_mnist();
   EXPECT_EQ(train.data().shape(), (Shape{60'000, 1, 28, 28}));
   EXPECT_EQ(test.data().shape(), (Shape{10'000, 1, 28, 28}));

@@ -285,7 +285,8 @@ TEST(WordForWord, Pruning) {
 }
 
 TEST(WordForWord, MnistOfLibtorch) {
-  if (!std::filesystem::exists(kFashionMnistDir)) GTEST_SKIP() << "no " << kFashionMnistDir;
+  if (!std::filesystem::exists(kFashionMnistDir))
+    GTEST_SKIP() << "not installed: " << kFashionMnistDir;
   using torch::data::datasets::MNIST;
   GUESS("10000", *MNIST(kFashionMnistDir, MNIST::Mode::kTest).size());
   auto loader = torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(

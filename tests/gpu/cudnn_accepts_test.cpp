@@ -33,13 +33,14 @@ class CudnnAccepts : public ::testing::Test {
   }
   void SetUp() override {
     if (dlopen("libcudnn.so.9", RTLD_NOW) == nullptr) GTEST_SKIP() << dlerror();
-    if (dnn().cudnnGetVersion() < 90800) GTEST_SKIP() << "cuDNN 9.8 is the first to be asked so";
+    if (dnn().cudnnGetVersion() < 90800) GTEST_SKIP() << "needs cuDNN 9.8 or newer";
     device_.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     check(dnn().cudnnBackendSetAttribute(**device_, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
                                          CUDNN_TYPE_CHAR, sizeof(kDevice), kDevice),
           "the description of a device");
     if (const auto status = dnn().cudnnBackendFinalize(**device_); status != CUDNN_STATUS_SUCCESS)
-      GTEST_SKIP() << "this cuDNN wants to know something else of a device: " << describe(status);
+      GTEST_SKIP() << "this cuDNN requires other fields in the description of a device: "
+                   << describe(status);
   }
 
   /// Returns whether a plan was made, or its kernel compiled, and only loading failed for lack of a

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/error_message.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {
@@ -17,14 +18,9 @@ class TextTable : public ::testing::Test {
     std::ofstream(path) << text;
     return path;
   }
-  /// Returns the message of the error, or "" if there is none.
+  /// Returns the message of the error.
   std::string error_of(const std::string& text, const LoadTextOptions& options) {
-    try {
-      loadtxt(file(text), options);
-    } catch (const FormatError& error) {
-      return error.what();
-    }
-    return "";
+    return testing::message_of<FormatError>([&] { loadtxt(file(text), options); });
   }
 
  private:

@@ -14,6 +14,7 @@
 #include "ops/arithmetic.h"
 #include "ops/create.h"
 #include "ops/unary.h"
+#include "tests/error_message.h"
 
 namespace tapegrad::distributions {
 namespace {
@@ -116,17 +117,9 @@ TEST(DistributionNumbers, BesideFloat16AndWholeNumbers) {
   EXPECT_EQ(Normal(whole, 0.5).scale.dtype(), f32);
 }
 
-std::string message_of(const std::function<void()>& make) {
-  try {
-    make();
-  } catch (const ArgumentError& error) {
-    return error.what();
-  }
-  return "";
-}
 TEST(DistributionNumbers, ErrorsNameTheValues) {
   const auto expect = [](const std::function<void()>& make, const std::string& text) {
-    EXPECT_NE(message_of(make).find(text), std::string::npos) << message_of(make);
+    testing::expect_error<ArgumentError>(text, make);
   };
   expect([] { Normal(0, -1.5); }, "Normal: scale > 0 is required, not -1.5");
   expect([] { Normal(zeros({3}), t({1, -2, -3})); }, "Normal: scale > 0 is required, not -2");

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "tests/error_message.h"
 
 namespace tapegrad {
 namespace {
@@ -44,12 +45,9 @@ TEST(Create, IntegersThatDoNotFitThrow) {
   EXPECT_EQ(tensor({1.5, -2.5}, {.dtype = i32}).to_vector<int64_t>(),
             (std::vector<int64_t>{1, -2}));
   EXPECT_EQ(tensor({255, 0}, {.dtype = u8}).to_vector<int64_t>(), (std::vector<int64_t>{255, 0}));
-  try {
+  testing::expect_error<ArgumentError>("300 is not a value of int8", [] {
     tensor({1, 300}, {.dtype = i8});
-  } catch (const ArgumentError& error) {
-    EXPECT_NE(std::string(error.what()).find("300 is not a value of int8"), std::string::npos)
-        << error.what();
-  }
+  });
 }
 
 TEST(Create, ScalarsHaveNoDimensions) {

@@ -332,7 +332,7 @@ TEST(SegmentOfRows, ThreadsChangeNoGradientOfNarrowLayers) {
 
 // With one thread, blocks of narrow layers cost more than values that stay in the cache.
 TEST(SegmentOfRows, NarrowLayersOfOneThreadJoinIfThisSavesMemory) {
-  if (only_fallbacks()) GTEST_SKIP();
+  if (only_fallbacks()) GTEST_SKIP() << "TAPEGRAD_FAST_PATHS=0: narrow layers have no rows";
   const Threads one(1);
   const auto fn = [](GraphedStep::Inputs given) -> Variables {
     const Variable w = leaf(given[1]), v = leaf(given[2]);
