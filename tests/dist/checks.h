@@ -1,5 +1,5 @@
-// Checks that run on every rank, of threads (communicator_test, data_parallel_test) and of
-// processes (mpi_program.cpp, by mpirun).
+// Checks that run on every rank. Ranks are threads (threads_test.cpp) or processes
+// (mpi_program.cpp).
 #pragma once
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // Distributions at and beyond the ends of their support: log_prob() is -inf with finite gradients
-// of the parameters, cdf() is 0 or 1, icdf() is infinite or NaN. And the cdf of Gamma and Chi2,
-// with values of PyTorch 2.15 (torch.special.gammainc, float64), whose error is up to 4e-10, and
-// for large parameters of sums of 60 decimal digits.
+// of the parameters, cdf() is 0 or 1, icdf() is infinite or NaN. The cdf of Gamma and Chi2 is
+// compared with PyTorch 2.15 (torch.special.gammainc, float64), whose error is up to 4e-10, and for
+// large parameters with sums of 60 decimal digits.
 #include <gtest/gtest.h>
 
 #include <cmath>
