@@ -9,8 +9,8 @@
 
 namespace tapegrad::formulas {
 
-/// The sums of weights over a binary tree with the root 1. TapeNode i has the children 2 i and 2 i
-/// + 1, and class c is node leaves + c. Picks and removes a class in logarithmic time.
+/// The sums of weights over a binary tree with the root 1. Node i has the children 2 i and 2 i + 1,
+/// and class c is node leaves + c. Picks and removes a class in logarithmic time.
 struct WeightTree {
   double* sums;    // of 2 leaves nodes
   int64_t leaves;  // a power of two

@@ -17,7 +17,7 @@
 
 namespace tapegrad::formulas {
 
-/// Returns x, or 0 instead of a subnormal number. A mean of gradients that are now 0 would stay
+/// Returns x, or 0 instead of a subnormal number. A mean of gradients that have become 0 would stay
 /// subnormal, with which some processors take 15 times as long for a step.
 template <typename C>
 TG_HD C normal_or_zero(C x) {
@@ -217,7 +217,7 @@ struct Radam {
         eps(s.eps),
         correction1(1 - power(s.beta1, t)) {
     const double kept = power(s.beta2, t), correction2 = 1 - kept;
-    // The number of gradients that the mean of squares is worth, in the long run and now.
+    // The number of gradients that the mean of squares is worth, for large t and at step t.
     const double longest = 2 / (1 - s.beta2) - 1;
     const double length = longest - 2 * double(t) * kept / correction2;
     adapts = length > 5;
