@@ -14,7 +14,7 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

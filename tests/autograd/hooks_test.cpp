@@ -11,8 +11,8 @@
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
-#include "tests/core/support.h"
 #include "tests/error_message.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -20,7 +20,7 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include "core/base/internal/step_observer.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

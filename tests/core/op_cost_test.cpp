@@ -11,7 +11,7 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

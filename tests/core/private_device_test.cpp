@@ -8,7 +8,7 @@
 #include "core/tape/op.h"
 #include "core/tape/view.h"
 #include "ops/unary.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad {
 namespace toy {

@@ -7,7 +7,7 @@
 
 #include "core/base/device.h"
 #include "core/base/tensor.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

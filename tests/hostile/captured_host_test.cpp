@@ -29,7 +29,7 @@
 #include "optim/clip.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 #include "train/graphed_step.h"
 
 namespace tapegrad::testing {

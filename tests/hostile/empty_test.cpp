@@ -9,7 +9,7 @@
 #include "ops/unary.h"
 #include "tests/cases/op_families.h"
 #include "tests/cases/operand.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

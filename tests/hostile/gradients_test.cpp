@@ -7,7 +7,7 @@
 #include "ops/create.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include "ops/scatter.h"
 #include "ops/unary.h"
 #include "ops/view.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

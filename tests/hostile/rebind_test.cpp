@@ -9,7 +9,7 @@
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "optim/optimizers.h"
-#include "tests/core/support.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -1,5 +1,4 @@
 #include "ops/random.h"
-#include "ops/dropout.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +8,6 @@
 #include <numeric>
 
 #include "backends/formulas_random.h"
-#include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
@@ -302,116 +300,6 @@ TEST(Random, AViewReceivesTheNumbersInItsOwnOrder) {
   normal_(columns);
   manual_seed(2);
   EXPECT_EQ(columns.to_vector<float>(), randn({4, 3}).to_vector<float>());
-}
-
-TEST(Dropout, T45_IdentityObjectForObject) {
-  const Variable x = ones({8}, {.requires_grad = true});
-  const RandomState before = default_generator().state();
-  EXPECT_TRUE(dropout(x, 0.5, /*training=*/false).is_same(x));
-  EXPECT_TRUE(dropout(x, 0.0).is_same(x));
-  EXPECT_EQ(default_generator().state(), before);
-}
-
-TEST(Dropout, T45_AllDroppedIsZeroWithZeroGradient) {
-  const Variable x = tensor<double>({1.0, INFINITY, NAN}, {.dtype = f64, .requires_grad = true});
-  const Variable y = dropout(x, 1.0);
-  EXPECT_EQ(y.to_vector<double>(), std::vector<double>(3, 0.0));
-  y.backward(tensor<double>({1.0, INFINITY, NAN}, {.dtype = f64}));
-  EXPECT_EQ(x.grad().to_vector<double>(), std::vector<double>(3, 0.0));
-}
-
-TEST(Dropout, T45_ExpectationMaskAndSeed) {
-  for (DType dtype : kFloats) {
-    for (double p : {0.1, 0.5, 0.9}) {
-      const int64_t n = 100000;
-      const Variable x = ones({n}, {.dtype = dtype, .requires_grad = true});
-      manual_seed(11);
-      const Variable y = dropout(x, p);
-      const std::vector<double> values = y.to_vector<double>();
-      int64_t kept = 0;
-      for (double value : values) {
-        if (value == 0.0) continue;
-        ASSERT_NEAR(value, 1 / (1 - p), 0.01 / (1 - p));
-        ++kept;
-      }
-      EXPECT_NEAR(double(kept) / double(n), 1 - p, 5 * std::sqrt(p * (1 - p) / double(n)));
-      y.backward(ones({n}, {.dtype = dtype}));
-      EXPECT_EQ(x.grad().to_vector<double>(), values) << "the same mask in backward";
-      EXPECT_NE(dropout(x, p).to_vector<double>(), values) << "another mask in the next call";
-      manual_seed(11);
-      EXPECT_EQ(dropout(x, p).to_vector<double>(), values);
-    }
-  }
-}
-
-TEST(Dropout, GradientsOfAnyOrder) {
-  const Variable x =
-      tensor<double>({0.5, -1.0, 2.0, 3.0, -0.25}, {.dtype = f64, .requires_grad = true});
-  const auto result = gradcheck(
-      [](const std::vector<Variable>& in) {
-        RandomGenerator generator(3);
-        return dropout(in[0] * in[0] * in[0], 0.4, true, generator);
-      },
-      {x}, {.order = 2});
-  EXPECT_TRUE(result) << result.message;
-}
-
-TEST(Dropout, Arguments) {
-  const Variable x = ones({2});
-  EXPECT_THROW(dropout(x, -0.1), ArgumentError);
-  EXPECT_THROW(dropout(x, 1.1), ArgumentError);
-  EXPECT_THROW(dropout(x, NAN), ArgumentError);
-  EXPECT_THROW(dropout(ones({2}, {.dtype = i64}), 0.5), DTypeError);
-}
-
-/// Compares the op with its definition, with equal random numbers.
-void expect_same_bits(const Variable& x, const Variable& residual, double p, bool training = true) {
-  manual_seed(5);
-  const Variable together = dropout_add(x, residual, p, training);
-  const RandomState after = default_generator().state();
-  manual_seed(5);
-  const Variable apart = residual + dropout(x, p, training);
-  EXPECT_EQ(default_generator().state(), after);
-  EXPECT_EQ(together.dtype(), apart.dtype());
-  EXPECT_EQ(together.shape(), apart.shape());
-  EXPECT_EQ(together.to_vector<double>(), apart.to_vector<double>());
-}
-
-TEST(DropoutAdd, T45_BitsOfDropoutAndAdd) {
-  for (DType dtype : kFloats) {
-    for (const Shape& shape : {Shape{}, Shape{0}, Shape{3}, Shape{7, 129}, Shape{300, 257}})
-      for (double p : {0.0, 0.1, 0.5, 1.0})
-        expect_same_bits(randn(shape, {.dtype = dtype}), randn(shape, {.dtype = dtype}), p);
-    const Variable x = randn({4, 6}, {.dtype = dtype});
-    expect_same_bits(transpose(x, 0, 1), randn({6, 4}, {.dtype = dtype}), 0.3);
-    expect_same_bits(x, transpose(randn({6, 4}, {.dtype = dtype}), 0, 1), 0.3);
-    expect_same_bits(x, randn({6}, {.dtype = dtype}), 0.3);
-    expect_same_bits(x, randn({4, 6}, {.dtype = dtype == f64 ? f32 : f64}), 0.3);
-    expect_same_bits(x, x, 0.3, /*training=*/false);
-  }
-}
-
-TEST(DropoutAdd, Gradients) {
-  const auto leaf = [] { return randn({5, 3}, {.dtype = f64, .requires_grad = true}); };
-  const Variable x = leaf(), residual = leaf();
-  const auto result = gradcheck(
-      [](const std::vector<Variable>& in) {
-        RandomGenerator generator(3);
-        return dropout_add(in[0] * in[0] * in[0], in[1] * in[1], 0.4, true, generator);
-      },
-      {x, residual}, {.order = 2});
-  EXPECT_TRUE(result) << result.message;
-  const Variable same = leaf();  // both operands are one variable
-  dropout_add(same, same, 0.25).backward(ones({5, 3}, {.dtype = f64}));
-  for (const double dy : same.grad().to_vector<double>())
-    EXPECT_TRUE(dy == 1.0 || dy == 1 + 1 / 0.75) << dy;
-}
-
-TEST(DropoutAdd, Arguments) {
-  EXPECT_THROW(dropout_add(ones({2}), ones({2}), -0.1), ArgumentError);
-  EXPECT_THROW(dropout_add(ones({2}), ones({2}), NAN), ArgumentError);
-  EXPECT_THROW(dropout_add(ones({2}), ones({3}), 0.5), ShapeError);
-  EXPECT_THROW(dropout_add(ones({2}, {.dtype = i64}), ones({2}), 0.5), DTypeError);
 }
 
 TEST(Random, IntegersLikeAnother) {

@@ -1,14 +1,21 @@
-// The GRU as one op per layer and direction: exact values of PyTorch 1.13, and subsets of
-// gradients. tests/cases/recurrent.cpp has the other tests.
+// Recurrent networks: errors, single steps, and the GRU as one op per layer and direction, with
+// exact values of PyTorch 1.13 and subsets of gradients. tests/cases/recurrent.cpp has the other
+// tests.
+#include "ops/recurrent.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/recurrent.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
 #include "tests/expect_near.h"
 
 namespace tapegrad {
@@ -24,6 +31,69 @@ Variable wave(const Shape& shape, double sign = 1) {
     numbers[i] = sign * std::sin(double(i * i % 97) + 0.5);
   return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
 }
+
+TEST(Recurrent, StatesOfOneExampleLackTheBatch) {
+  const std::vector<Variable> weights{wave({8, 3}), wave({8, 2})};
+  const auto y = lstm(wave({4, 3}), wave({1, 2}), wave({1, 2}), weights);
+  ASSERT_EQ(y.size(), 3u);
+  EXPECT_EQ(y[0].shape(), (Shape{4, 2}));
+  EXPECT_EQ(y[1].shape(), (Shape{1, 2}));
+  EXPECT_EQ(y[2].shape(), (Shape{1, 2}));
+  expect_near(narrow(y[0], 0, 3, 1), y[1].to_vector<double>(), 0);
+}
+
+TEST(Recurrent, DropoutBetweenLayersOnly) {
+  const std::vector<Variable> weights{wave({2, 3}), wave({2, 2}), wave({2, 2}), wave({2, 2})};
+  const Variable x = wave({3, 1, 3});
+  const RecurrentOptions all{.num_layers = 2, .dropout = 1.0, .training = true};
+  // The second layer receives zeros and therefore stays at its initial state 0.
+  EXPECT_EQ(rnn_tanh(x, {}, weights, all)[0].to_vector<double>(), Doubles(6, 0));
+  const std::vector<Variable> one{weights[0], weights[1]};
+  EXPECT_NE(rnn_tanh(x, {}, one, {.dropout = 1.0, .training = true})[0].to_vector<double>(),
+            Doubles(6, 0));
+}
+
+TEST(Recurrent, Refuses) {
+  const std::vector<Variable> weights{wave({6, 3}), wave({6, 2})};
+  const Variable x = wave({4, 1, 3});
+  EXPECT_THROW(lstm(x, {}, {}, weights), ShapeError);  // six rows are three gates
+  EXPECT_NO_THROW(gru(x, {}, weights));
+  EXPECT_THROW(gru(x, {}, weights, {.num_layers = 2}), ArgumentError);
+  for (int64_t layers : {int64_t(0), int64_t(1) << 62, std::numeric_limits<int64_t>::max()})
+    EXPECT_THROW(gru(x, {}, {}, {.num_layers = layers}), ArgumentError) << layers;
+  EXPECT_THROW(gru(wave({4, 1, 2}), {}, weights), ShapeError);
+  EXPECT_THROW(gru(x, wave({1, 2, 2}), weights), ShapeError);
+  EXPECT_THROW(gru(wave({0, 1, 3}), {}, weights), ShapeError);
+  EXPECT_THROW(gru(wave({3}), {}, weights), ShapeError);
+  EXPECT_THROW(gru(x.to(f32), {}, weights), DTypeError);
+  EXPECT_THROW(gru(x, {}, weights, {.dropout = 2.0}), ArgumentError);
+}
+
+// Many rows and steps, for which the weight is transposed once, against one step after the other.
+TEST(Recurrent, ManyStepsAreThoseOfSingleSteps) {
+  for (const int64_t batch : {7, 8, 20}) {
+    manual_seed(2);
+    const Variable x = randn({6, batch, 5}), zero = zeros({1, batch, 40});
+    const auto weights = [](int64_t gates) {
+      return std::vector<Variable>{randn({gates * 40, 5}), randn({gates * 40, 40}),
+                                   randn({gates * 40}), randn({gates * 40})};
+    };
+    const std::vector<Variable> of_lstm = weights(4), of_gru = weights(3);
+    const auto lstm_all = lstm(x, zero, zero, of_lstm);
+    const auto gru_all = gru(x, zero, of_gru);
+    Variable h = zero, c = zero, g = zero;
+    for (int64_t t = 0; t < 6; ++t) {
+      const Variable now = narrow(x, 0, t, 1);
+      const auto step = lstm(now, h, c, of_lstm);
+      h = step[1], c = step[2];
+      g = gru(now, g, of_gru)[1];
+      EXPECT_LT(amax(abs(step[0] - narrow(lstm_all[0], 0, t, 1))).item(), 1e-5);
+      EXPECT_LT(amax(abs(g - narrow(gru_all[0], 0, t, 1))).item(), 1e-5);
+    }
+    EXPECT_LT(amax(abs(c - lstm_all[2])).item(), 1e-5);
+  }
+}
+
 /// Weights of one bidirectional layer for two features and two hidden numbers.
 Variables weights() {
   Variables list;

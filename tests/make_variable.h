@@ -1,4 +1,4 @@
-// Short ways to make variables, for tests of the engine.
+// Short ways to make variables and to read their values.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Distributions of ops/random.h and variants of dropout: statistics and errors. Seeds are fixed, so
+// Random numbers of given distributions (ops/random.h): statistics and errors. Seeds are fixed, so
 // a test cannot fail by chance. The bounds are five standard deviations of the statistic.
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/dropout.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -31,7 +30,7 @@ Moments moments(const Variable& x) {
   return m;
 }
 
-TEST(Noise, NormalHasItsMeansAndDeviations) {
+TEST(RandomDistributions, NormalHasItsMeansAndDeviations) {
   RandomGenerator generator(1);
   const Variable mean = tensor({-3.0, 5.0}, {2, 1}, {.dtype = f64});
   const Variable std = full({2, kCount}, 0.5, {.dtype = f64});
@@ -45,7 +44,7 @@ TEST(Noise, NormalHasItsMeansAndDeviations) {
   EXPECT_THROW(normal(mean, std.to(f32), generator), DTypeError);
 }
 
-TEST(Noise, ExponentialIsPositiveWithItsRate) {
+TEST(RandomDistributions, ExponentialIsPositiveWithItsRate) {
   for (const DType dtype : {f32, f64}) {
     RandomGenerator generator(2);
     Variable x = empty({kCount}, {.dtype = dtype});
@@ -61,7 +60,7 @@ TEST(Noise, ExponentialIsPositiveWithItsRate) {
   EXPECT_THROW(exponential_(whole), DTypeError);
 }
 
-TEST(Noise, PoissonOnBothSidesOfTheSwitch) {
+TEST(RandomDistributions, PoissonOnBothSidesOfTheSwitch) {
   for (const double rate : {0.0, 0.3, 3.0, 9.9, 10.0, 40.0, 1000.0}) {
     RandomGenerator generator(3);
     const Variable x = poisson(full({kCount}, rate, {.dtype = f64}), generator);
@@ -78,7 +77,7 @@ TEST(Noise, PoissonOnBothSidesOfTheSwitch) {
 }
 
 // Frequencies of small counts, compared with the probability function.
-TEST(Noise, PoissonProbabilities) {
+TEST(RandomDistributions, PoissonProbabilities) {
   for (const double rate : {2.0, 12.0}) {
     RandomGenerator generator(4);
     std::map<int64_t, double> count;
@@ -92,7 +91,7 @@ TEST(Noise, PoissonProbabilities) {
   }
 }
 
-TEST(Noise, MultinomialFollowsTheWeights) {
+TEST(RandomDistributions, MultinomialFollowsTheWeights) {
   RandomGenerator generator(5);
   const Variable weights = tensor({1.0, 0.0, 3.0, 6.0}, {.dtype = f64});
   Doubles count(4);
@@ -104,7 +103,7 @@ TEST(Noise, MultinomialFollowsTheWeights) {
   }
 }
 
-TEST(Noise, MultinomialWithoutReplacement) {
+TEST(RandomDistributions, MultinomialWithoutReplacement) {
   RandomGenerator generator(6);
   const Variable weights = expand(tensor({1.0, 0.0, 3.0, 6.0}, {.dtype = f64}), {20000, 4});
   const auto ids = multinomial(weights, 2, false, generator).to_vector<int64_t>();
@@ -125,36 +124,7 @@ TEST(Noise, MultinomialWithoutReplacement) {
   EXPECT_THROW(multinomial(ones({1, 1, 1}), 1), ShapeError);
 }
 
-TEST(Noise, ChannelsAreDroppedAsAWhole) {
-  RandomGenerator generator(7);
-  const Variable x = ones({50, 40, 3, 2});
-  for (const Variable& y : {dropout2d(x, 0.25, true, generator),
-                            unsqueeze(dropout1d(flatten(x, 2), 0.25, true, generator), 3)}) {
-    const Variable sums = sum(y, {2, 3});
-    int64_t dropped = 0;
-    for (const float value : sums.to_vector<float>()) {
-      dropped += value == 0;
-      EXPECT_TRUE(value == 0 || std::abs(value - 8) < 1e-5) << value;
-    }
-    EXPECT_NEAR(double(dropped) / 2000, 0.25, 5 * std::sqrt(0.25 * 0.75 / 2000));
-  }
-  const Variable nan = full({4, 4, 2}, std::nan(""));
-  for (const float value : dropout1d(nan, 0.5, true, generator).to_vector<float>())
-    EXPECT_TRUE(value == 0 || value != value);
-  EXPECT_THROW(dropout2d(ones({2, 3}), 0.5), ShapeError);
-  EXPECT_THROW(dropout1d(ones({2, 3, 4}), 1.5), ArgumentError);
-}
-
-TEST(Noise, AlphaDropoutKeepsMeanAndVariance) {
-  RandomGenerator generator(8);
-  const Variable x =
-      normal(zeros({kCount}, {.dtype = f64}), ones({kCount}, {.dtype = f64}), generator);
-  const Moments m = moments(alpha_dropout(x, 0.3, true, generator));
-  EXPECT_NEAR(m.mean, 0, 0.02);
-  EXPECT_NEAR(m.var, 1, 0.03);
-}
-
-TEST(Noise, GumbelSoftmaxSamplesTheClasses) {
+TEST(RandomDistributions, GumbelSoftmaxSamplesTheClasses) {
   RandomGenerator generator(9);
   const Variable logits = log(tensor({1.0, 3.0, 6.0}, {.dtype = f64}));
   const Variable many = expand(logits, {20000, 3}) * 1;
