@@ -16,6 +16,11 @@ template <typename T = double>
 Variable make(const std::vector<T>& values) {
   return make<T>(values, {int64_t(values.size())});
 }
+/// Variables that require a gradient.
+template <typename T = double>
+Variable leaf(const std::vector<T>& values, const Shape& shape) {
+  return make<T>(values, shape).requires_grad_();
+}
 template <typename T = double>
 Variable leaf(const std::vector<T>& values) {
   return make<T>(values).requires_grad_();

@@ -23,15 +23,14 @@
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "tests/expect_near.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad {
 namespace {
 
 using testing::expect_near;
+using testing::leaf;
 using Doubles = std::vector<double>;
-Variable make(const Doubles& numbers, const Shape& shape) {
-  return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
-}
 Variable wave(const Shape& shape) {
   Doubles numbers(numel(shape));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(double(i * i % 97) + 0.5);
@@ -52,7 +51,7 @@ TEST(Attention, AQueryThatSeesNoKeyGivesZero) {
 
 TEST(Attention, ScoresOfMinusInfinityAreNotAMask) {
   const double infinity = std::numeric_limits<double>::infinity();
-  const Variable q = make({1, 1}, {2, 1}), k = make({-infinity, 2}, {2, 1}), v = wave({2, 1});
+  const Variable q = leaf({1, 1}, {2, 1}), k = leaf({-infinity, 2}, {2, 1}), v = wave({2, 1});
   const Variable mask = tensor({1, 0, 1, 1}, {2, 2}) != 0;
   const Variable y = scaled_dot_product_attention(q, k, v, {.attn_mask = mask});
   EXPECT_TRUE(std::isnan(y[0].item()));  // the only visible key has the score -infinity

@@ -14,26 +14,18 @@
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/error_message.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad {
 namespace {
 
 using testing::expect_error;
+using testing::leaf;
+using testing::make;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-template <typename T = double>
-Variable make(const std::vector<T>& values, const Shape& shape) {
-  return Variable(Tensor::from<T>(values, shape));
-}
-Variable make(const std::vector<double>& values) { return make(values, {int64_t(values.size())}); }
-Variable leaf(const std::vector<double>& values) { return make(values).requires_grad_(); }
-Variable leaf(const std::vector<double>& values, const Shape& shape) {
-  return make(values, shape).requires_grad_();
-}
-Variable ints(const std::vector<int64_t>& values) {
-  return make<int64_t>(values, {int64_t(values.size())});
-}
+Variable ints(const std::vector<int64_t>& values) { return make<int64_t>(values); }
 /// 0.3, -1.1, 1.7 ...: distinct, and not close to whole numbers.
 std::vector<double> spread(int64_t count, double start) {
   std::vector<double> values;

@@ -15,19 +15,20 @@
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad {
 namespace {
 
+using testing::leaf;
+using testing::make;
+using testing::values;
+
 using Doubles = std::vector<double>;
-Variable make(const Doubles& numbers, const Shape& shape) {
-  return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
-}
-Doubles values(const Variable& x) { return x.to_vector<double>(); }
 Variable ramp(const Shape& shape) { return reshape(arange(1, 1 + numel(shape)).to(f64), shape); }
 
 TEST(Conv1d, ExactAndRefused) {
-  EXPECT_EQ(values(conv1d(ramp({1, 1, 4}), make({1, -1}, {1, 1, 2}), make({10}, {1}),
+  EXPECT_EQ(values(conv1d(ramp({1, 1, 4}), leaf({1, -1}, {1, 1, 2}), leaf({10}, {1}),
                           {.stride = 2, .padding = 1})),
             (Doubles{9, 9, 14}));
   EXPECT_THROW(conv1d(ramp({4}), ones({1, 1, 2}, {.dtype = f64})), ShapeError);
@@ -53,10 +54,10 @@ TEST(Conv3d, KernelsAgreeWithImages) {
   for (const auto& [x_shape, w_shape, options] : settings) {
     const auto run = [&](DType dtype, bool transposed) {
       manual_seed(1);
-      const auto leaf = [&](const Shape& shape) {
+      const auto random = [&](const Shape& shape) {
         return rand(shape, {.dtype = f64}).to(dtype).detach().requires_grad_();
       };
-      Variable x = leaf(x_shape), w = leaf(w_shape), b = leaf({w_shape[0]}), y;
+      Variable x = random(x_shape), w = random(w_shape), b = random({w_shape[0]}), y;
       if (transposed)
         y = conv_transpose3d(conv3d(x, w, b, options), w, {},
                              {.stride = options.stride,
@@ -140,7 +141,7 @@ TEST(ConvTranspose, T27_IsTheAdjoint) {
 }
 
 TEST(Pool, T30_IndicesAreOfTheFirst) {
-  const Variable x = make({3, 1, 3, 2, 5, 5}, {1, 1, 6});
+  const Variable x = leaf({3, 1, 3, 2, 5, 5}, {1, 1, 6});
   const ValuesIndices y = max_pool1d_with_indices(x, {.kernel_size = 3, .stride = 2});
   EXPECT_EQ(values(y.values), (Doubles{3, 5}));
   EXPECT_EQ(y.indices.dtype(), i64);
@@ -170,7 +171,7 @@ TEST(Pool, UnpoolPutsMaximaBack) {
 }
 
 TEST(Pool, OfSeveralAtOnePositionTheLastStays) {
-  const Variable x = make({1, 2, 3}, {1, 1, 3});
+  const Variable x = leaf({1, 2, 3}, {1, 1, 3});
   const Variable y = max_unpool1d(x, tensor({4, 0, 4}, {1, 1, 3}), {.kernel_size = 2});
   EXPECT_EQ(values(y), (Doubles{2, 0, 0, 0, 3, 0}));
   y.backward(ramp({1, 1, 6}));
@@ -182,7 +183,7 @@ TEST(Pool, OfSeveralAtOnePositionTheLastStays) {
 }
 
 TEST(Pool, LpKeepsSigns) {
-  const Variable x = make({1, -2, 3, -4}, {1, 1, 4});
+  const Variable x = leaf({1, -2, 3, -4}, {1, 1, 4});
   EXPECT_EQ(values(lp_pool1d(x, {.norm_type = 1, .kernel_size = 2})), (Doubles{-1, -1}));
   EXPECT_NEAR(values(lp_pool1d(x, {.norm_type = 2, .kernel_size = 2}))[1], 5, 1e-15);
   EXPECT_THROW(lp_pool1d(x, {.norm_type = 0, .kernel_size = 2}), ArgumentError);
@@ -198,7 +199,7 @@ TEST(Pool, NarrowWindowsAgreeWithIndices) {
           Doubles numbers;
           for (int64_t i = 0; i < 4 * size; ++i)
             numbers.push_back(i % 23 == 7 ? nan : double(i * 31 % 17) - 8);
-          const Variable x = make(numbers, {2, 2, size}).detach().to(f32);
+          const Variable x = make(numbers, {2, 2, size}).to(f32);
           const MaxPool1dOptions o{.kernel_size = kernel, .stride = stride, .padding = padding};
           const Doubles got = values(max_pool1d(x, o)),
                         expected = values(max_pool1d_with_indices(x, o).values);

@@ -13,18 +13,18 @@
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "tests/expect_near.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad {
 namespace {
 
 using testing::expect_near;
+using testing::leaf;
+using testing::make;
 using Doubles = std::vector<double>;
-Variable make(const Doubles& numbers, const Shape& shape) {
-  return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
-}
 
 TEST(EmbeddingBag, Offsets) {
-  const Variable weight = make({1, 2, 3, 4, 5, 6}, {3, 2});
+  const Variable weight = leaf({1, 2, 3, 4, 5, 6}, {3, 2});
   const Variable ids = tensor({0, 2, 1, 1});
   const Variable y = embedding_bag(ids, weight, tensor({0, 2, 2}), {.mode = BagMode::kSum});
   EXPECT_EQ(y.to_vector<double>(), (Doubles{6, 8, 0, 0, 6, 8}));
@@ -52,15 +52,15 @@ TEST(EmbeddingBag, Offsets) {
 }
 
 TEST(EmbeddingBag, ThePaddingBelongsToNoBag) {
-  const Variable weight = make({1, 2, 3, 4, 5, 6}, {3, 2}), ids = tensor({1, 0, 2, 1, 2, 0});
-  const Variable factors = make({1, 2, 3, 4, 5, 6}, {6});
+  const Variable weight = leaf({1, 2, 3, 4, 5, 6}, {3, 2}), ids = tensor({1, 0, 2, 1, 2, 0});
+  const Variable factors = leaf({1, 2, 3, 4, 5, 6}, {6});
   const EmbeddingBagOptions sum{.mode = BagMode::kSum,
                                 .per_sample_weights = factors,
                                 .include_last_offset = true,
                                 .padding_idx = 1};
   const Variable y = embedding_bag(ids, weight, tensor({0, 2, 2, 5}), sum);
   EXPECT_EQ(y.to_vector<double>(), (Doubles{2, 4, 0, 0, 40, 48}));
-  y.backward(make({1, 1, 1, 1, 1, 2}, {3, 2}).detach());
+  y.backward(make({1, 1, 1, 1, 1, 2}, {3, 2}));
   EXPECT_EQ(weight.grad().to_vector<double>(), (Doubles{2, 2, 0, 0, 8, 16}));
   EXPECT_EQ(factors.grad().to_vector<double>(), (Doubles{0, 3, 17, 0, 17, 0}));
   for (const BagMode mode : {BagMode::kMean, BagMode::kMax})

@@ -12,15 +12,15 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad {
 namespace {
 
+using testing::leaf;
+using testing::values;
+
 using Doubles = std::vector<double>;
-Variable make(const Doubles& numbers, const Shape& shape) {
-  return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
-}
-Doubles values(const Variable& x) { return x.to_vector<double>(); }
 
 TEST(Image, ShufflesAndBack) {
   const Variable x = reshape(arange(2 * 18 * 2 * 3), {2, 18, 2, 3});
@@ -36,7 +36,7 @@ TEST(Image, ShufflesAndBack) {
 }
 
 TEST(Image, PadModes) {
-  const Variable x = make({1, 2, 3}, {3});
+  const Variable x = leaf({1, 2, 3}, {3});
   EXPECT_EQ(values(pad(x, {2, 2}, PadMode::kReflect)), (Doubles{3, 2, 1, 2, 3, 2, 1}));
   EXPECT_EQ(values(pad(x, {2, 1}, PadMode::kReplicate)), (Doubles{1, 1, 1, 2, 3, 3}));
   EXPECT_EQ(values(pad(x, {2, 3}, PadMode::kCircular)), (Doubles{2, 3, 1, 2, 3, 1, 2, 3}));

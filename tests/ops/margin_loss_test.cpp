@@ -10,18 +10,17 @@
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/expect_near.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad {
 namespace {
 
 using testing::expect_near;
+using testing::leaf;
 using Doubles = std::vector<double>;
-Variable make(const Doubles& numbers, const Shape& shape) {
-  return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
-}
 
 TEST(MarginLoss, Triplet) {
-  const Variable a = make({1, 2, 3, -1}, {2, 2});
+  const Variable a = leaf({1, 2, 3, -1}, {2, 2});
   for (const bool swap : {false, true})
     expect_near(triplet_margin_loss(a, a + 0.5, a - tensor({0.25, 1.0}, {.dtype = f64}),
                                     {.swap = swap, .reduction = Reduction::kNone}),
@@ -42,11 +41,11 @@ TEST(MarginLoss, Triplet) {
 }
 
 TEST(MarginLoss, CosineEmbedding) {
-  const Variable a = make({1, 2, 3, -1}, {2, 2}), b = make({2, 1, 2, 1}, {2, 2});
+  const Variable a = leaf({1, 2, 3, -1}, {2, 2}), b = leaf({2, 1, 2, 1}, {2, 2});
   const Variable target = tensor({1.0, -1.0}, {.dtype = f64});
   expect_near(cosine_embedding_loss(a, b, target, 0.0, Reduction::kNone),
               {0.20000000000016005, 0.7071067811864414});
-  const Variable zero = make({0, 0, 0, 0}, {2, 2});
+  const Variable zero = leaf({0, 0, 0, 0}, {2, 2});
   const Variable y = cosine_embedding_loss(zero, b, target, 0.0, Reduction::kNone);
   EXPECT_EQ(y.to_vector<double>(), (Doubles{1, 0}));
   sum(y).backward();
@@ -56,7 +55,7 @@ TEST(MarginLoss, CosineEmbedding) {
 }
 
 TEST(MarginLoss, MultilabelTargetsEndAtMinusOne) {
-  const Variable x = make({0.1, 0.2, 0.4, 0.8}, {1, 4});
+  const Variable x = leaf({0.1, 0.2, 0.4, 0.8}, {1, 4});
   EXPECT_NEAR(multilabel_margin_loss(x, tensor({3, 0, -1, 1}, {1, 4})).item(), 0.85, 1e-15);
   EXPECT_EQ(multilabel_margin_loss(x, tensor({-1, 0, 1, 2}, {1, 4})).item(), 0);
   const Variable one = multilabel_margin_loss(flatten(x), tensor({3, 0, -1, 1}), Reduction::kNone);
@@ -68,7 +67,7 @@ TEST(MarginLoss, MultilabelTargetsEndAtMinusOne) {
 }
 
 TEST(MarginLoss, MultiMarginOfOneExample) {
-  const Variable x = make({0.1, 0.2, 0.4, 0.8}, {4});
+  const Variable x = leaf({0.1, 0.2, 0.4, 0.8}, {4});
   const Variable y = multi_margin_loss(x, tensor({2}, Shape{}), {.reduction = Reduction::kNone});
   EXPECT_EQ(y.shape(), Shape{});
   EXPECT_NEAR(y.item(), 0.725, 1e-15);
@@ -79,30 +78,30 @@ TEST(MarginLoss, MultiMarginOfOneExample) {
 }
 
 TEST(MarginLoss, SoftMarginOfLargeValues) {
-  EXPECT_EQ(soft_margin_loss(make({1e4, -1e4}, {2}), tensor({1.0, 1.0}), Reduction::kNone)
+  EXPECT_EQ(soft_margin_loss(leaf({1e4, -1e4}, {2}), tensor({1.0, 1.0}), Reduction::kNone)
                 .to_vector<double>(),
             (Doubles{0, 1e4}));
 }
 
 TEST(MarginLoss, PoissonNll) {
-  expect_near(poisson_nll_loss(make({0, 1, 2}, {3}), make({0, 1, 3}, {3}),
+  expect_near(poisson_nll_loss(leaf({0, 1, 2}, {3}), leaf({0, 1, 3}, {3}),
                                {.full = true, .reduction = Reduction::kNone}),
               {1.0, 1.718281828459045, 3.153137642473707});
 }
 
 TEST(MarginLoss, GaussianNllClampsTheVarianceOnly) {
-  const Variable x = make({1, 2}, {2}), t = make({0, 0}, {2});
-  expect_near(gaussian_nll_loss(x, t, make({0, 1e-9}, {2}), {.reduction = Reduction::kNone}),
+  const Variable x = leaf({1, 2}, {2}), t = leaf({0, 0}, {2});
+  expect_near(gaussian_nll_loss(x, t, leaf({0, 1e-9}, {2}), {.reduction = Reduction::kNone}),
               {499993.092244721, 1999993.092244721}, 1e-8);
-  const Variable var = make({0, 2}, {2});
-  gaussian_nll_loss(make({1e-3, 2}, {2}), t, var, {.reduction = Reduction::kSum}).backward();
+  const Variable var = leaf({0, 2}, {2});
+  gaussian_nll_loss(leaf({1e-3, 2}, {2}), t, var, {.reduction = Reduction::kSum}).backward();
   expect_near(var.grad(), {0, -0.25}, 1e-9);
   EXPECT_EQ(
       gaussian_nll_loss(ones({2, 3}), zeros({2, 3}), ones({2}), {.reduction = Reduction::kNone})
           .shape(),
       (Shape{2, 3}));
-  EXPECT_THROW(gaussian_nll_loss(x, t, make({-1, 1}, {2})), ArgumentError);
-  EXPECT_THROW(gaussian_nll_loss(x, t, make({1, 1, 1}, {3})), ShapeError);
+  EXPECT_THROW(gaussian_nll_loss(x, t, leaf({-1, 1}, {2})), ArgumentError);
+  EXPECT_THROW(gaussian_nll_loss(x, t, leaf({1, 1, 1}, {3})), ShapeError);
 }
 
 TEST(MarginLoss, ShapesDoNotBroadcastByAccident) {

@@ -15,16 +15,15 @@
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/expect_near.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad {
 namespace {
 
 using testing::expect_near;
+using testing::leaf;
+using testing::values;
 using Doubles = std::vector<double>;
-Variable make(const Doubles& numbers, const Shape& shape) {
-  return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
-}
-Doubles values(const Variable& x) { return x.to_vector<double>(); }
 
 TEST(Interpolate, AreaIsTheMeanOfThePixels) {
   const Variable x = randn({2, 3, 7, 10}), line = randn({1, 2, 9}), volume = randn({1, 2, 4, 6, 5});
@@ -42,7 +41,7 @@ TEST(Interpolate, AreaIsTheMeanOfThePixels) {
 }
 
 TEST(Interpolate, Exact) {
-  const Variable x = make({1, 2, 4}, {1, 1, 3});
+  const Variable x = leaf({1, 2, 4}, {1, 1, 3});
   EXPECT_EQ(values(interpolate(x, {.size = {5}})), (Doubles{1, 1, 2, 2, 4}));
   EXPECT_EQ(values(interpolate(x, {.size = {5}, .mode = SampleMode::kNearestExact})),
             (Doubles{1, 1, 2, 4, 4}));
@@ -104,8 +103,8 @@ TEST(Interpolate, RefusesWhatCannotBeMeant) {
 }
 
 TEST(GridSample, TheIdentityGridGivesTheImage) {
-  const Variable x = make({1, 2, 3, 4, 5, 6}, {1, 1, 2, 3});
-  const Variable theta = make({1, 0, 0, 0, 1, 0}, {1, 2, 3});
+  const Variable x = leaf({1, 2, 3, 4, 5, 6}, {1, 1, 2, 3});
+  const Variable theta = leaf({1, 0, 0, 0, 1, 0}, {1, 2, 3});
   for (const bool align : {false, true}) {
     const Variable grid = affine_grid(theta, {1, 1, 2, 3}, align);
     for (const auto mode : {SampleMode::kNearest, SampleMode::kLinear, SampleMode::kCubic})
@@ -114,13 +113,13 @@ TEST(GridSample, TheIdentityGridGivesTheImage) {
 }
 
 TEST(GridSample, OutsideAndNan) {
-  const Variable x = make({1, 2, 3, 4}, {1, 1, 2, 2});
+  const Variable x = leaf({1, 2, 3, 4}, {1, 1, 2, 2});
   const double nan = std::nan("");
-  const Variable grid = make({-5, -5, 1e300, 0, nan, 0, -1, -1}, {1, 1, 4, 2});
+  const Variable grid = leaf({-5, -5, 1e300, 0, nan, 0, -1, -1}, {1, 1, 4, 2});
   expect_near(grid_sample(x, grid, {.align_corners = true}), {0, 0, 0, 1});
   expect_near(grid_sample(x, grid, {.padding_mode = GridPadding::kBorder, .align_corners = true}),
               {1, 3, 0, 1});
-  expect_near(grid_sample(x, make({3, -1}, {1, 1, 1, 2}),
+  expect_near(grid_sample(x, leaf({3, -1}, {1, 1, 1, 2}),
                           {.padding_mode = GridPadding::kReflection, .align_corners = true}),
               {1});
   EXPECT_THROW(grid_sample(x, ones({1, 1, 4, 3}, {.dtype = f64})), ShapeError);

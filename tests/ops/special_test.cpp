@@ -13,15 +13,12 @@
 #include "ops/create.h"
 #include "ops/reduce.h"
 #include "ops/special_composed.h"
+#include "tests/make_variable.h"
 
 namespace tapegrad {
 namespace {
 
-/// Makes a tensor of type T, not of the default type.
-template <typename T>
-Variable make(const std::vector<T>& values) {
-  return Variable(Tensor::from<T>(values, {int64_t(values.size())}));
-}
+using testing::make;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
