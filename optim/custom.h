@@ -1,8 +1,8 @@
 // CustomOptimizer: base of optimizers whose steps are written with ops.
 //
-//   struct Lion : optim::CustomOptimizer {
-//     explicit Lion(optim::Params params, double lr = 1e-4)
-//         : CustomOptimizer("Lion", std::move(params), lr, 0.0, {"exp_avg"}) {}
+//   struct SignMomentum : optim::CustomOptimizer {
+//     explicit SignMomentum(optim::Params params, double lr = 1e-4)
+//         : CustomOptimizer("SignMomentum", std::move(params), lr, 0.0, {"exp_avg"}) {}
 //     void update(Parameter& p) override {
 //       Variable& m = p.state[0];
 //       p.value = p.value - p.lr * sign(0.9 * m + 0.1 * p.grad);
