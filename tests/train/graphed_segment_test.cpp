@@ -18,6 +18,7 @@
 #include "ops/norm.h"
 #include "ops/random.h"
 #include "ops/rearrange.h"
+#include "ops/settings.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "tests/train/expect_same_bits.h"
@@ -58,6 +59,25 @@ TEST(Segment, ValuesBetweenItsCallsNeedNoMemory) {
   EXPECT_LE(memory_stats().peak - before, (5 << 20)) << step.explain();  // one of 8 values of 4 MiB
   expect_contains(step.explain(), "tanh at ");
   expect_contains(step.explain(), "graphed_segment_test.cpp:");
+}
+
+/// One thread runs calls one by one if their segment would keep few values out of memory.
+TEST(Segment, OfOneThreadKeepsValuesOutOfMemory) {
+  const int64_t threads = get_num_threads();
+  set_num_threads(1);
+  const Variables inputs{randn({300, 200}), randn({300, 200})};
+  GraphedStep apart(
+      [](GraphedStep::Inputs in) -> Variables {
+        return {in[0] * in[1], in[0] + in[1], in[0] - in[1], exp(in[0])};
+      },
+      inputs, {.warmup = 1});
+  GraphedStep chain(
+      [](GraphedStep::Inputs in) -> Variables { return {sum(exp(in[0] * in[1]) - in[1])}; }, inputs,
+      {.warmup = 1});
+  for (int i = 0; i < 3; ++i) apart.run_all(inputs), chain.run_all(inputs);
+  expect_contains(apart.explain(), "in 0 segments");
+  expect_contains(chain.explain(), "in 1 segments");
+  set_num_threads(threads);
 }
 
 TEST(Segment, OperandsMayBeRowsAndNumbers) {

@@ -306,7 +306,9 @@ class SegmentPlanner {
 
   /// Calls are faster one after the other if their operands stay in the second-level cache anyway
   /// and there is not enough work for two threads, and so are two elementwise calls unless they are
-  /// flat and their operands exceed all caches.
+  /// flat and their operands exceed all caches. Calls of one thread that keep less than their
+  /// largest operand out of memory are slower as a segment: each block takes longer than reading
+  /// values from the second-level cache.
   bool pays(size_t group) const {
     const std::vector<size_t>& calls = groups_[group].calls;
     if (groups_[group].is_fixed)
@@ -317,17 +319,28 @@ class SegmentPlanner {
         std::ranges::all_of(calls, [&](size_t call) { return infos_[call].is_elementwise; });
     if (calls.size() == 2 && is_elementwise) return is_flat && widest_[group] >= kLarge;
     const int64_t elements = widest_[group] * int64_t(calls.size());
-    return widest_[group] >= kWide || (threads_ > 1 && elements >= kShared);
+    if (threads_ > 1) return widest_[group] >= kWide || elements >= kShared;
+    int64_t largest = 0;  // bytes
+    for (const size_t call : calls)
+      for (const Access& access : infos_[call].accesses)
+        if (access.kind == OperandKind::kFull)
+          largest = std::max(largest, access.span * int64_t(size_of(access.dtype)));
+    return widest_[group] >= kWide && (largest >= kSaved || buffers_of(group).bytes() >= largest);
+  }
+
+  /// Returns the buffers of a segment.
+  Buffers buffers_of(size_t group) const {
+    return Buffers(calls_, groups_[group], [&](const TensorStorage& storage) {
+      const auto user = user_.find(&storage);
+      return user != user_.end() && user->second == group && is_own_(storage);
+    });
   }
 
   /// Returns whether a segment with a narrow layer has rows in lanes, or keeps so many values out
   /// of memory that separate calls would read them from beyond the second-level cache. Otherwise
   /// the work for each block takes longer than reading values from that cache.
   bool saves_memory(size_t group) const {
-    const Buffers buffers(calls_, groups_[group], [&](const TensorStorage& storage) {
-      const auto user = user_.find(&storage);
-      return user != user_.end() && user->second == group && is_own_(storage);
-    });
+    const Buffers buffers = buffers_of(group);
     return buffers.bytes() >= kSaved ||
            LaneWorker::lanes_of(calls_, groups_[group], buffers).lanes > 0;
   }
