@@ -92,6 +92,10 @@ class Archive : public Bytes {
     if (packed == UINT32_MAX || size == UINT32_MAX || local == UINT32_MAX)
       fault(name, ": has ZIP64 sizes, which are not supported");
     if (number<uint32_t>(local) != kLocalMark) fault(name, ": byte ", local, " is no local header");
+    // No checksum covers the names.
+    if (part(local + kLocalSize, number<uint16_t>(local + 26)) !=
+        part(entry + kEntrySize, number<uint16_t>(entry + 28)))
+      fault(name, ": has another name in its local header");
     const size_t data =
         local + kLocalSize + number<uint16_t>(local + 26) + number<uint16_t>(local + 28);
     const std::string_view stored = part(data, packed);
