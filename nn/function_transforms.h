@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "core/autograd/derivatives.h"
@@ -207,7 +208,8 @@ auto vmap(F f, VmapOptions options = {}, Where where = Where::current()) {
     return [&]<size_t... k>(std::index_sequence<k...>) {
       const int64_t count =
           at_line(where, [&] { return detail::common_size({detail::size_of(xs, dims[k])...}); });
-      std::vector<decltype(f(detail::at(xs, dims[k], 0)...))> parts;
+      // g++ 12 refuses decltype(f(...)) in this lambda if f has captures.
+      std::vector<std::invoke_result_t<F&, decltype(detail::at(xs, dims[k], 0))...>> parts;
       for (int64_t i = 0; i < count; ++i) parts.push_back(f(detail::at(xs, dims[k], i)...));
       return detail::join(parts, options.out_dim);
     }

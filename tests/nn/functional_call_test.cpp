@@ -95,5 +95,12 @@ TEST(Vmap, StacksResults) {
   EXPECT_THROW(vmap(dot, x, randn({2, 2})), ShapeError);
 }
 
+TEST(Vmap, TakesALambdaWithCaptures) {
+  const Variable x = randn({3, 2}), a = randn({2});
+  const auto f = [a](const Variable& row) { return sum(a * row * row); };
+  expect_near(func::vmap(f)(x), sum(a * x * x, {1}));
+  expect_near(func::vmap(func::grad(f))(x), 2.0 * a * x);
+}
+
 }  // namespace
 }  // namespace tapegrad::nn
