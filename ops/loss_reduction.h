@@ -11,7 +11,9 @@ namespace tapegrad {
 /// another name.
 class Reduction {
  public:
-  enum Kind { kMean, kSum, kNone };
+  /// Scoped, so that Reduction::kNone is no number, such as the delta of huber_loss().
+  enum class Kind { kMean, kSum, kNone };
+  static constexpr Kind kMean = Kind::kMean, kSum = Kind::kSum, kNone = Kind::kNone;
   static constexpr Kind Mean = kMean, Sum = kSum, None = kNone;  // as in libtorch
   constexpr Reduction(Kind kind) : kind_(kind) {}
   Reduction(std::string_view name, Where where = Where::current()) : kind_(parse(name, where)) {}

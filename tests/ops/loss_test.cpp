@@ -46,6 +46,15 @@ TEST(Loss, T31_CrossEntropyOfLargeLogits) {
   }
 }
 
+/// A reduction is no delta or beta, although both parameters are the first after the target.
+TEST(Loss, AReductionByPositionIsNoNumber) {
+  const Variable x = leaf({0.5, -3}, {2}), zero = zeros({2}, {.dtype = f64});
+  EXPECT_EQ(huber_loss(x, zero, Reduction::kNone).to_vector<double>(),
+            (std::vector<double>{0.125, 2.5}));
+  EXPECT_EQ(smooth_l1_loss(x, zero, Reduction::kSum).item(), 2.625);
+  static_assert(!std::is_convertible_v<decltype(Reduction::kNone), double>);
+}
+
 TEST(Loss, CrossEntropyKeepsPrecisionBesideALargeShift) {
   const Variable x = leaf({1e4, 1e4 + 1}, {1, 2}, f32);
   EXPECT_NEAR(cross_entropy(x, ids({0})).item(), 1 + std::log1p(std::exp(-1.0)), 4e-7);
