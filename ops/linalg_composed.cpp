@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/internal/host_values.h"
+#include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
@@ -168,6 +169,11 @@ Variable matrix_exp(const Variable& x, Where where) {
 }
 
 Variable multi_dot(std::span<const Variable> factors, Where where) {
+  if (is_autocast_enabled()) [[unlikely]] {
+    const std::vector<Variable> low_factors = low(factors, where);
+    const AutocastOff off;
+    return multi_dot(low_factors, where);
+  }
   const CallLine line(where);
   constexpr std::string_view kName = "linalg.multi_dot";
   const size_t n = factors.size();

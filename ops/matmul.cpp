@@ -1,5 +1,6 @@
 #include "ops/matmul.h"
 
+#include <array>
 #include <atomic>
 
 #include "core/base/internal/shape_mismatch.h"
@@ -84,6 +85,14 @@ Variable batched(const Variable& a, const Variable& b, Where where) {
                right == to_b ? b : expand(b, to_b, where));
 }
 
+/// Calls op with operands of the wider of their types and without autocast.
+template <typename Op>
+Variable in_wider_type(Op op, const Variable& a, const Variable& b, Where where) {
+  const std::vector<Variable> xs = promoted(std::array{a, b}, where);
+  const AutocastOff off;
+  return op(xs[0], xs[1], where);
+}
+
 }  // namespace
 
 Variable matmul(const Variable& a, const Variable& b, Where where) {
@@ -124,12 +133,16 @@ Variable bmm(const Variable& a, const Variable& b, Where where) {
 Variable dot(const Variable& a, const Variable& b, Where where) {
   const ErrorLine line(where);
   require_ranks("dot", a, b, 1);
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_wider_type(dot, a, b, where);
   return matmul(a, b, where);
 }
 
 Variable outer(const Variable& a, const Variable& b, Where where) {
   const ErrorLine line(where);
   require_ranks("outer", a, b, 1);
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_wider_type(outer, a, b, where);
   return matmul(unsqueeze(a, 1, where), unsqueeze(b, 0, where), where);
 }
 

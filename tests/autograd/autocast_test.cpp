@@ -87,6 +87,10 @@ TEST(Autocast, GainingOpsTakeTheType) {
       {"addmm", [&] { return addmm(b, m, n); }},
       {"addmv", [&] { return addmv(u, m, v); }},
       {"addr", [&] { return addr(m, u, v); }},
+      {"multi_dot",
+       [&] {
+         return linalg::multi_dot({m, n});
+       }},
       {"baddbmm", [&] { return baddbmm(mask, x, y); }},
       {"conv1d", [&] { return conv1d(signal, short_kernel, bias); }},
       {"conv2d", [&] { return conv2d(image, kernel, bias); }},
@@ -166,6 +170,12 @@ TEST(Autocast, OthersFollowTheirOperands) {
   EXPECT_EQ((x + half).dtype(), f32);
   EXPECT_EQ(relu(half).dtype(), bf16);
   EXPECT_EQ(tanh(x).dtype(), f32);
+  // As in PyTorch 2.15 on both devices, although these are products.
+  EXPECT_EQ(dot(x[0], x[1]).dtype(), f32);
+  EXPECT_EQ(dot(half[0], half[1]).dtype(), bf16);
+  EXPECT_EQ(dot(half[0], x[1]).dtype(), f32);
+  EXPECT_EQ(outer(x[0], x[1]).dtype(), f32);
+  EXPECT_EQ(bilinear(x, x, leaf({3, 4, 4})).dtype(), f32);
   EXPECT_EQ(tapegrad::mean(half).dtype(), bf16);
   const std::vector<Variable> both{half, x};
   EXPECT_EQ(cat(both, 0).dtype(), f32);
