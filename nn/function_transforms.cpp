@@ -65,8 +65,10 @@ Variable gradient(const Variable& y, const Variable& x) {
 }
 std::vector<Variable> gradient(const Variable& y, const std::vector<Variable>& xs) {
   if (y.numel() != 1) fail<ShapeError>("grad: the function returns one element, not ", y.shape());
-  std::vector<Variable> gradients = tapegrad::grad(
-      y, xs, {.create_graph = std::ranges::any_of(xs, has_history), .allow_unused = true});
+  std::vector<Variable> gradients(xs.size());
+  if (y.requires_grad())  // otherwise y does not depend on xs
+    gradients = tapegrad::grad(
+        y, xs, {.create_graph = std::ranges::any_of(xs, has_history), .allow_unused = true});
   for (size_t i = 0; i < xs.size(); ++i)
     if (!gradients[i].defined()) gradients[i] = zeros_like(xs[i].detach());
   return gradients;

@@ -95,6 +95,13 @@ TEST(Vmap, StacksResults) {
   EXPECT_THROW(vmap(dot, x, randn({2, 2})), ShapeError);
 }
 
+TEST(Grad, OfAConstantIsZero) {
+  const Variable x = tensor({1.0, 2.0});
+  const auto linear = [](const Variable& at) { return sum(at * 2.0); };
+  expect_near(func::grad([](const Variable& at) { return sum(at.detach()); })(x), zeros({2}));
+  expect_near(func::grad(func::grad(linear))(x[0]), zeros({}));
+}
+
 TEST(Vmap, TakesALambdaWithCaptures) {
   const Variable x = randn({3, 2}), a = randn({2});
   const auto f = [a](const Variable& row) { return sum(a * row * row); };
