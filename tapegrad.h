@@ -84,6 +84,7 @@
 #include "ops/dropout.h"
 #include "ops/embedding_bag.h"
 #include "ops/fft.h"
+#include "ops/gamma.h"
 #include "ops/image.h"
 #include "ops/index.h"
 #include "ops/join.h"

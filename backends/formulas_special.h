@@ -132,6 +132,8 @@ struct NanToNum {
 namespace special {
 
 inline constexpr double kPi = 3.14159265358979323846;
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 template <int N>
 TG_HD double polynomial(const double (&coefficients)[N], double x) {
@@ -156,29 +158,6 @@ TG_HD inline double sinc(double x) {
   if (x == 0) return 1;
   const double n = std::nearbyint(x), y = std::sin(kPi * (x - n)) / (kPi * x);
   return std::fmod(n, 2.0) == 0 ? y : -y;
-}
-
-/// Returns I(x), the modified Bessel function of the first kind, of order 0 or 1; times exp(-|x|)
-/// if `is_scaled`. All terms of the power series are positive; the asymptotic series is exact
-/// above 20.
-TG_HD inline double bessel_i(int order, double x, bool is_scaled) {
-  const double size = std::fabs(x);
-  if (size - size == 0 && size < 20) {
-    const double square = size * size / 4;
-    double term = order == 0 ? 1 : x / 2, sum = term;
-    for (int k = 1; std::fabs(term) > 1e-17 * std::fabs(sum); ++k)
-      sum += term *= square / (double(k) * (k + order));
-    return is_scaled ? sum * std::exp(-size) : sum;
-  }
-  double term = 1, sum = 1;
-  for (int k = 1; std::fabs(term) > 1e-17; ++k) {
-    const double odd = 2 * k - 1;
-    sum += term *= (odd * odd - 4 * order) / (8 * k * size);
-  }
-  const double scaled = (order == 1 && x < 0 ? -sum : sum) / std::sqrt(2 * kPi * size);
-  if (is_scaled) return scaled;
-  const double root = std::exp(size / 2);  // exp(size) may overflow although the result does not
-  return size - size == 0 ? scaled * root * root : order == 1 ? x : size;
 }
 
 /// Three Halley iterations from an approximation. The residual uses erf for |x| <= 1/2 and erfc
@@ -245,17 +224,17 @@ TG_HD inline double digamma(double x) {
   return sum + (std::log(x) - 0.5 / x - z * polynomial(kTail, z));
 }
 
-/// Returns q^-s for integer s > 1.
+/// Returns q^-s.
 TG_HD inline double inverse_power(double q, double s) {
-  if (s > 8) return std::pow(q, -s);
+  if (s > 8 || s != std::floor(s)) return std::pow(q, -s);
   double power = q * q;
   for (int i = 2; i < int(s); ++i) power *= q;
   return 1 / power;
 }
 
-/// Returns the sum of (q + k)^-s over k = 0, 1, ... for q > 0 and integer s > 1, by the
-/// Euler-Maclaurin formula.
-TG_HD inline double zeta(double s, double q) {
+/// Returns the sum of (q + k)^-s over k = 0, 1, ... for q > 0 and s > 1, by the Euler-Maclaurin
+/// formula.
+TG_HD inline double zeta_of_positive(double s, double q) {
   // B_2j / (2 j)!
   constexpr double kTail[] = {
       0.08333333333333333,    -0.001388888888888889,   3.306878306878307e-05,
@@ -263,7 +242,11 @@ TG_HD inline double zeta(double s, double q) {
       1.3382536530684679e-11, -3.3896802963225827e-13, 8.586062056277845e-15,
       -2.174868698558062e-16, 5.5090028283602295e-18,  -1.3954464685812522e-19};
   double head = 0;
-  for (; q < 10 + s; q += 1) head += inverse_power(q, s);
+  for (; q < 10 + s; q += 1) {
+    const double term = inverse_power(q, s);
+    head += term;
+    if (term <= 1e-18 * head) return head;
+  }
   const double power = inverse_power(q, s);
   double sum = q * power / (s - 1) + power / 2, term = s * power / q;
   for (int j = 0; j < 12; ++j) {
@@ -273,14 +256,20 @@ TG_HD inline double zeta(double s, double q) {
   return power == 0 ? head : head + sum;
 }
 
-/// Returns zeta for any q. For q < 0: the sum over all integers k minus the sum over k < 0.
-TG_HD inline double zeta_everywhere(double s, double q) {
-  if (!(q <= 0.5)) return zeta(s, q);
-  const double r = beside_whole(q), sign = std::fmod(s, 2.0) == 0 ? 1.0 : -1.0;
+/// Returns the Hurwitz zeta function of s >= 1 and any q. For q < 0: the sum over all integers k
+/// minus the sum over k < 0. Not inline: many kernels share the code.
+[[gnu::noinline]] TG_HD static double zeta(double s, double q) {
+  if (!(s > 1)) return s == 1 ? kInfinity : kNotANumber;
+  if (!(q <= 0.5)) return zeta_of_positive(s, q);
+  const double r = beside_whole(q), half = s / 2;
   if (!(r == r)) return r;  // -inf or NaN
+  if (r == 0) return kInfinity;
+  if (q < 0 && s != std::floor(s)) return kNotANumber;
   const double own = std::pow(r, -s);
-  if (q + 0.5 > 0) return own + zeta(s, 1 + r);  // here r equals q
-  return own + zeta(s, 1 + r) + sign * (zeta(s, 1 - r) - zeta(s, 1 - q));
+  if (q + 0.5 > 0) return own + zeta_of_positive(s, 1 + r);  // here r equals q
+  const double sign = half == std::floor(half) ? 1.0 : -1.0;
+  return own + zeta_of_positive(s, 1 + r) +
+         sign * (zeta_of_positive(s, 1 - r) - zeta_of_positive(s, 1 - q));
 }
 
 /// The series of P(a, z) is z^a e^-z times the sum of z^n / gamma(a + n + 1). The terms grow up to
@@ -297,9 +286,8 @@ TG_HD inline double gamma_slope(double a, double z) {
   return -z * sum;
 }
 
-/// Returns log(1 + u) - u, without cancellation for small u.
+/// Returns log(1 + u) - u for |u| <= 0.3, without cancellation.
 TG_HD inline double log1p_minus(double u) {
-  if (std::fabs(u) > 0.3) return std::log1p(u) - u;
   double power = -u * u, sum = 0;
   for (int n = 2; n < 40; ++n) {
     sum += power / n;
@@ -311,19 +299,34 @@ TG_HD inline double log1p_minus(double u) {
 /// Returns x^a e^-x / gamma(a + 1). From a = 10 on by Stirling's series, since x^a overflows.
 TG_HD inline double gamma_prefix(double a, double x) {
   if (a < 10) return std::exp(a * std::log(x) - x - log_gamma(a + 1));
-  constexpr double kTail[] = {1 / 12.0, -1 / 360.0, 1 / 1260.0, -1 / 1680.0, 1 / 1188.0};
-  const double correction = polynomial(kTail, 1 / (a * a)) / a;
-  return std::exp(a * log1p_minus((x - a) / a) - correction) / std::sqrt(2 * kPi * a);
+  constexpr double kTail[] = {1 / 12.0,    -1 / 360.0, 1 / 1260.0,
+                              -1 / 1680.0, 1 / 1188.0, -691 / 360360.0};
+  const double correction = polynomial(kTail, 1 / (a * a)) / a, u = (x - a) / a;
+  const double exponent = std::fabs(u) <= 0.3 ? log1p_minus(u) : std::log(x / a) - u;
+  return std::exp(a * exponent - correction) / std::sqrt(2 * kPi * a);
 }
 
-/// Returns P(a, x), the regularised lower incomplete gamma function: by its series for small x,
-/// else by 1 - Q(a, x) and the continued fraction of Q (modified Lentz algorithm). Both converge
-/// within a few sqrt(a) terms near x = a.
-TG_HD inline double gamma_cdf(double a, double x) {
-  constexpr double kInf = std::numeric_limits<double>::infinity(), kTiny = 1e-300;
-  if (!(a > 0) || !(x >= 0) || a == kInf) return std::numeric_limits<double>::quiet_NaN();
-  if (x == 0) return 0;
-  if (x == kInf) return 1;
+/// Returns 1 - P(a, x) for x <= 1.1 without cancellation, by the series of x^-a P(a, x).
+TG_HD inline double gamma_upper_near_zero(double a, double x) {
+  double power = 1, sum = 0;
+  for (int k = 1; k < 30; ++k) {
+    power *= -x / k;
+    sum += power / (a + k);
+  }
+  const double exponent = a * std::log(x) - log_gamma(a + 1);
+  return -std::expm1(exponent) - std::exp(exponent) * a * sum;
+}
+
+/// Returns P(a, x), the regularised lower incomplete gamma function, or Q = 1 - P if is_upper: P by
+/// its series for small x, Q by its continued fraction for large x (modified Lentz algorithm). Both
+/// converge within a few sqrt(a) terms near x = a. Not inline: many kernels share the code.
+[[gnu::noinline]] TG_HD static double incomplete_gamma(double a, double x, bool is_upper) {
+  constexpr double kTiny = 1e-300;
+  if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (a == kInfinity && x == kInfinity))
+    return kNotANumber;
+  if (a == 0 || x == kInfinity) return is_upper ? 0 : 1;
+  if (x == 0 || a == kInfinity) return is_upper ? 1 : 0;
+  if (is_upper && x <= 1.1) return gamma_upper_near_zero(a, x);
   const double prefix = gamma_prefix(a, x);
   if (x < a + 1) {
     double term = 1, sum = 1;
@@ -331,7 +334,8 @@ TG_HD inline double gamma_cdf(double a, double x) {
       term *= x / (a + n);
       sum += term;
     }
-    return std::fmin(prefix * sum, 1.0);
+    const double lower = std::fmin(prefix * sum, 1.0);
+    return is_upper ? 1 - lower : lower;
   }
   double b = x + 1 - a, c = 1 / kTiny, d = 1 / b, fraction = d;
   for (double n = 1; n < 1e7; ++n) {
@@ -343,7 +347,8 @@ TG_HD inline double gamma_cdf(double a, double x) {
     fraction *= step;
     if (std::fabs(step - 1) < 1e-16) break;
   }
-  return 1 - std::fmin(prefix * a * fraction, 1.0);
+  const double upper = std::fmin(prefix * a * fraction, 1.0);
+  return is_upper ? upper : 1 - upper;
 }
 
 }  // namespace special
@@ -393,7 +398,7 @@ struct Trigamma {
   template <typename V>
   TG_HD V operator()(V x) const {
     if constexpr (std::is_arithmetic_v<V>)
-      return V(special::zeta_everywhere(2, double(x)));
+      return V(special::zeta(2, double(x)));
     else
       return SpecialFunctions<V>::trigamma(x);
   }
@@ -417,24 +422,24 @@ struct Polygamma {
   }
   template <typename V>
   TG_HD V operator()(V x) const {
-    return V(factor * special::zeta_everywhere(n + 1, double(x)));
+    return V(factor * special::zeta(n + 1, double(x)));
   }
 };
 
-template <int order, bool is_scaled>
-struct BesselI {
-  static constexpr bool kScalar = true;
-  template <typename V>
-  TG_HD V operator()(V x) const {
-    return V(special::bessel_i(order, double(x), is_scaled));
-  }
-};
-
-struct GammaCdf {
+template <bool is_upper>
+struct IncompleteGamma {
   static constexpr bool kScalar = true;
   template <typename V>
   TG_HD V operator()(V a, V x) const {
-    return V(special::gamma_cdf(double(a), double(x)));
+    return V(special::incomplete_gamma(double(a), double(x), is_upper));
+  }
+};
+
+struct Zeta {
+  static constexpr bool kScalar = true;
+  template <typename V>
+  TG_HD V operator()(V s, V q) const {
+    return V(special::zeta(double(s), double(q)));
   }
 };
 

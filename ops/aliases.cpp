@@ -151,6 +151,14 @@ Variable psi(const Variable& x, Where where) { return digamma(x, where); }
 
 namespace tapegrad::special {
 Variable multigammaln(const Variable& x, int64_t p, Where where) { return mvlgamma(x, p, where); }
+Variable gammainc(const Operand& a, const Operand& x) { return igamma(a, x); }
+Variable gammaincc(const Operand& a, const Operand& x) { return igammac(a, x); }
+Variable modified_bessel_i0(const Variable& x, Where where) { return i0(x, where); }
+Variable modified_bessel_i1(const Variable& x, Where where) { return i1(x, where); }
+Variable modified_bessel_k0(const Variable& x, Where where) { return bessel_k0(x, where); }
+Variable modified_bessel_k1(const Variable& x, Where where) { return bessel_k1(x, where); }
+Variable scaled_modified_bessel_k0(const Variable& x, Where where) { return bessel_k0e(x, where); }
+Variable scaled_modified_bessel_k1(const Variable& x, Where where) { return bessel_k1e(x, where); }
 }  // namespace tapegrad::special
 
 namespace tapegrad {

@@ -14,6 +14,7 @@
 #include "ops/diagonal.h"
 #include "ops/distance.h"
 #include "ops/dropout.h"
+#include "ops/gamma.h"
 #include "ops/index.h"
 #include "ops/join.h"
 #include "ops/linalg.h"
@@ -300,7 +301,16 @@ using tapegrad::digamma, tapegrad::entr, tapegrad::erf, tapegrad::erfc, tapegrad
     tapegrad::log_softmax, tapegrad::logit, tapegrad::logsumexp, tapegrad::ndtr, tapegrad::ndtri,
     tapegrad::i0, tapegrad::i0e, tapegrad::i1, tapegrad::i1e, tapegrad::log_ndtr, tapegrad::psi,
     tapegrad::polygamma, tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlog1py,
-    tapegrad::xlogy;
+    tapegrad::xlogy, tapegrad::bessel_j0, tapegrad::bessel_j1, tapegrad::bessel_y0,
+    tapegrad::bessel_y1, tapegrad::erfcx, tapegrad::zeta;
+Variable gammainc(const Operand& a, const Operand& x);
+Variable gammaincc(const Operand& a, const Operand& x);
+Variable modified_bessel_i0(const Variable& x, Where where = Where::current());
+Variable modified_bessel_i1(const Variable& x, Where where = Where::current());
+Variable modified_bessel_k0(const Variable& x, Where where = Where::current());
+Variable modified_bessel_k1(const Variable& x, Where where = Where::current());
+Variable scaled_modified_bessel_k0(const Variable& x, Where where = Where::current());
+Variable scaled_modified_bessel_k1(const Variable& x, Where where = Where::current());
 Variable multigammaln(const Variable& x, int64_t p, Where where = Where::current());
 }  // namespace special
 

@@ -247,6 +247,7 @@ const Catalog& catalog() {
     catalog_bitwise(rows);
     catalog_compare(rows);
     catalog_special(rows);
+    catalog_gamma(rows);
     catalog_forms(rows);
     catalog_statistics(rows);
     catalog_distance(rows);

@@ -132,6 +132,7 @@ void catalog_arithmetic(Catalog& catalog);
 void catalog_bitwise(Catalog& catalog);
 void catalog_compare(Catalog& catalog);
 void catalog_special(Catalog& catalog);
+void catalog_gamma(Catalog& catalog);
 void catalog_forms(Catalog& catalog);
 void catalog_statistics(Catalog& catalog);
 void catalog_distance(Catalog& catalog);

@@ -9,6 +9,7 @@
 #include "ops/arithmetic.h"
 #include "ops/catalog.h"
 #include "ops/internal/kernels/pointwise.h"
+#include "ops/internal/kernels/special.h"
 #include "ops/internal/operands.h"
 
 namespace tapegrad {
@@ -17,14 +18,13 @@ namespace kernels {
 constinit Unary sinh{"sinh"}, cosh{"cosh"}, asin{"asin"}, acos{"acos"}, atan{"atan"};
 constinit Unary asinh{"asinh"}, acosh{"acosh"}, atanh{"atanh"};
 constinit Unary erfc{"erfc"}, erfinv{"erfinv"}, lgamma{"lgamma"}, digamma{"digamma"}, sinc{"sinc"};
-constinit Unary i0{"i0"}, i0e{"i0e"}, i1{"i1"}, i1e{"i1e"};
 constinit Unary frac{"frac"};
 constinit Binary asin_backward{"asin_backward"}, acos_backward{"acos_backward"};
 constinit Binary atan_backward{"atan_backward"}, asinh_backward{"asinh_backward"};
 constinit Binary acosh_backward{"acosh_backward"}, atanh_backward{"atanh_backward"};
 constinit Binary erfc_backward{"erfc_backward"};
-constinit Binary gamma_slope{"gamma_slope"}, gamma_cdf{"gamma_cdf"};
 constinit decltype(polygamma) polygamma{"polygamma"};
+constinit decltype(special_function) special_function{"special_function"};
 constinit decltype(nan_to_num) nan_to_num{"nan_to_num"};
 
 }  // namespace kernels
@@ -34,9 +34,8 @@ using namespace detail;
 namespace {
 
 /// An op whose derivative is a function slope(x). The gradient kernel computes dy * slope(x).
-template <const kernels::Unary& kernel, Literal name, auto slope,
-          const kernels::Binary* gradient = nullptr>
-struct Smooth : UnaryOp<kernel> {
+template <typename Base, Literal name, auto slope, const kernels::Binary* gradient = nullptr>
+struct SmoothOp : Base {
   static constexpr std::string_view kName = name.text;
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
@@ -49,6 +48,22 @@ struct Smooth : UnaryOp<kernel> {
     return by_kernel(*gradient, dy, x);
   }
 };
+
+template <const kernels::Unary& kernel, Literal name, auto slope,
+          const kernels::Binary* gradient = nullptr>
+using Smooth = SmoothOp<UnaryOp<kernel>, name, slope, gradient>;
+
+/// Base of ops that share the kernel of special functions.
+template <kernels::SpecialFunction function>
+struct SpecialOp {
+  static constexpr bool kChecksFirst = true;
+  void write(const Tensor& x, Tensor& y) const {
+    kernels::special_function(x, int64_t(function), y);
+  }
+};
+
+template <kernels::SpecialFunction function, Literal name, auto slope>
+using Special = SmoothOp<SpecialOp<function>, name, slope>;
 
 // 1 - x^2 and x^2 - 1 as products, which are accurate near 1.
 Variable asin_slope(const Variable& x) { return rsqrt((1 - x) * (1 + x)); }
@@ -103,6 +118,19 @@ Variable i1_slope(const Variable& x) { return i0(x) - i1_over_x(x, false); }
 Variable i0e_slope(const Variable& x) { return i1e(x) - sign(x) * i0e(x); }
 Variable i1e_slope(const Variable& x) { return i0e(x) - sign(x) * i1e(x) - i1_over_x(x, true); }
 
+Variable j0_slope(const Variable& x) { return neg(bessel_j1(x)); }
+Variable j1_slope(const Variable& x) {
+  const Variable at_zero = x == 0, at = where(at_zero, 1, x);
+  return where(at_zero, 0.5, bessel_j0(x) - bessel_j1(at) / at);
+}
+Variable y0_slope(const Variable& x) { return neg(bessel_y1(x)); }
+Variable y1_slope(const Variable& x) { return bessel_y0(x) - bessel_y1(x) / x; }
+Variable k0_slope(const Variable& x) { return neg(bessel_k1(x)); }
+Variable k1_slope(const Variable& x) { return neg(bessel_k0(x)) - bessel_k1(x) / x; }
+Variable k0e_slope(const Variable& x) { return bessel_k0e(x) - bessel_k1e(x); }
+Variable k1e_slope(const Variable& x) { return bessel_k1e(x) - bessel_k0e(x) - bessel_k1e(x) / x; }
+Variable erfcx_slope(const Variable& x) { return 2 * x * erfcx(x) - 2 * std::numbers::inv_sqrtpi; }
+
 using Sinh = Smooth<kernels::sinh, "sinh", sinh_slope>;
 using Cosh = Smooth<kernels::cosh, "cosh", cosh_slope>;
 using Asin = Smooth<kernels::asin, "asin", asin_slope, &kernels::asin_backward>;
@@ -115,10 +143,19 @@ using Erfc = Smooth<kernels::erfc, "erfc", erfc_slope, &kernels::erfc_backward>;
 using Lgamma = Smooth<kernels::lgamma, "lgamma", lgamma_slope>;
 using Digamma = Smooth<kernels::digamma, "digamma", digamma_slope>;
 using Sinc = Smooth<kernels::sinc, "sinc", sinc_slope>;
-using I0 = Smooth<kernels::i0, "i0", i0_slope>;
-using I0e = Smooth<kernels::i0e, "i0e", i0e_slope>;
-using I1 = Smooth<kernels::i1, "i1", i1_slope>;
-using I1e = Smooth<kernels::i1e, "i1e", i1e_slope>;
+using I0 = Special<kernels::SpecialFunction::kI0, "i0", i0_slope>;
+using I0e = Special<kernels::SpecialFunction::kI0e, "i0e", i0e_slope>;
+using I1 = Special<kernels::SpecialFunction::kI1, "i1", i1_slope>;
+using I1e = Special<kernels::SpecialFunction::kI1e, "i1e", i1e_slope>;
+using J0 = Special<kernels::SpecialFunction::kJ0, "bessel_j0", j0_slope>;
+using J1 = Special<kernels::SpecialFunction::kJ1, "bessel_j1", j1_slope>;
+using Y0 = Special<kernels::SpecialFunction::kY0, "bessel_y0", y0_slope>;
+using Y1 = Special<kernels::SpecialFunction::kY1, "bessel_y1", y1_slope>;
+using K0 = Special<kernels::SpecialFunction::kK0, "bessel_k0", k0_slope>;
+using K0e = Special<kernels::SpecialFunction::kK0e, "bessel_k0e", k0e_slope>;
+using K1 = Special<kernels::SpecialFunction::kK1, "bessel_k1", k1_slope>;
+using K1e = Special<kernels::SpecialFunction::kK1e, "bessel_k1e", k1e_slope>;
+using Erfcx = Special<kernels::SpecialFunction::kErfcx, "erfcx", erfcx_slope>;
 
 struct Erfinv : UnaryOp<kernels::erfinv> {
   static constexpr std::string_view kName = "erfinv";
@@ -174,6 +211,15 @@ Variable i0(Variable x, Where where) { return of_float<I0>(std::move(x), where);
 Variable i0e(Variable x, Where where) { return of_float<I0e>(std::move(x), where); }
 Variable i1(Variable x, Where where) { return of_float<I1>(std::move(x), where); }
 Variable i1e(Variable x, Where where) { return of_float<I1e>(std::move(x), where); }
+Variable bessel_j0(Variable x, Where where) { return of_float<J0>(std::move(x), where); }
+Variable bessel_j1(Variable x, Where where) { return of_float<J1>(std::move(x), where); }
+Variable bessel_y0(Variable x, Where where) { return of_float<Y0>(std::move(x), where); }
+Variable bessel_y1(Variable x, Where where) { return of_float<Y1>(std::move(x), where); }
+Variable bessel_k0(Variable x, Where where) { return of_float<K0>(std::move(x), where); }
+Variable bessel_k0e(Variable x, Where where) { return of_float<K0e>(std::move(x), where); }
+Variable bessel_k1(Variable x, Where where) { return of_float<K1>(std::move(x), where); }
+Variable bessel_k1e(Variable x, Where where) { return of_float<K1e>(std::move(x), where); }
+Variable erfcx(Variable x, Where where) { return of_float<Erfcx>(std::move(x), where); }
 
 Variable polygamma(int64_t n, Variable x, Where where) {
   const ErrorLine line(where);
@@ -217,6 +263,21 @@ void catalog_special(Catalog& catalog) {
   catalog.add("i0e(input)", "exp(-|x|) i0(x)", call.operator()<i0e>());
   catalog.add("i1(input)", "the modified Bessel function of order 1", call.operator()<i1>());
   catalog.add("i1e(input)", "exp(-|x|) i1(x)", call.operator()<i1e>());
+  catalog.add("bessel_j0(input)", "the Bessel function of the first kind, of order 0",
+              call.operator()<bessel_j0>());
+  catalog.add("bessel_j1(input)", "the Bessel function of the first kind, of order 1",
+              call.operator()<bessel_j1>());
+  catalog.add("bessel_y0(input)", "the Bessel function of the second kind, of order 0",
+              call.operator()<bessel_y0>());
+  catalog.add("bessel_y1(input)", "the Bessel function of the second kind, of order 1",
+              call.operator()<bessel_y1>());
+  catalog.add("bessel_k0(input)", "the modified Bessel function of the second kind, of order 0",
+              call.operator()<bessel_k0>());
+  catalog.add("bessel_k0e(input)", "exp(x) bessel_k0(x)", call.operator()<bessel_k0e>());
+  catalog.add("bessel_k1(input)", "the modified Bessel function of the second kind, of order 1",
+              call.operator()<bessel_k1>());
+  catalog.add("bessel_k1e(input)", "exp(x) bessel_k1(x)", call.operator()<bessel_k1e>());
+  catalog.add("erfcx(input)", "exp(x^2) erfc(x)", call.operator()<erfcx>());
   catalog.add("frac(input)", "x - trunc(x)", call.operator()<frac>());
   catalog.add("nan_to_num(input, nan: float = 0.0, posinf: float = none, neginf: float = none)",
               "numbers in place of NaN and infinities", [](A a) {

@@ -22,6 +22,8 @@ Variable atanh(Variable x, Where where = Where::current());
 
 /// Returns 1 - erf(x), computed without cancellation.
 Variable erfc(Variable x, Where where = Where::current());
+/// Returns exp(x^2) erfc(x), which does not underflow.
+Variable erfcx(Variable x, Where where = Where::current());
 /// Returns the inverse of erf: infinite at -1 and 1, NaN outside [-1, 1].
 Variable erfinv(Variable x, Where where = Where::current());
 
@@ -40,6 +42,18 @@ Variable i0(Variable x, Where where = Where::current());
 Variable i0e(Variable x, Where where = Where::current());
 Variable i1(Variable x, Where where = Where::current());
 Variable i1e(Variable x, Where where = Where::current());
+/// Return the Bessel functions of the first kind (J) and of the second kind (Y), of order 0 and 1.
+/// Y is -inf at 0, and NaN below.
+Variable bessel_j0(Variable x, Where where = Where::current());
+Variable bessel_j1(Variable x, Where where = Where::current());
+Variable bessel_y0(Variable x, Where where = Where::current());
+Variable bessel_y1(Variable x, Where where = Where::current());
+/// Return the modified Bessel function of the second kind, of order 0 and 1, which is inf at 0 and
+/// NaN below; k0e and k1e are these times exp(x), which do not underflow.
+Variable bessel_k0(Variable x, Where where = Where::current());
+Variable bessel_k0e(Variable x, Where where = Where::current());
+Variable bessel_k1(Variable x, Where where = Where::current());
+Variable bessel_k1e(Variable x, Where where = Where::current());
 
 /// Returns x - trunc(x), with the sign of x.
 Variable frac(const Variable& x, Where where = Where::current());

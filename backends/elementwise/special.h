@@ -2,8 +2,10 @@
 #pragma once
 
 #include "backends/elementwise/elementwise.h"
+#include "backends/formulas_bessel.h"
 #include "backends/formulas_special.h"
 #include "ops/internal/kernels/pointwise.h"
+#include "ops/internal/kernels/special.h"
 #include "ops/special.h"
 
 namespace tapegrad::backends {
@@ -29,12 +31,11 @@ void register_special_kernels() {
   D::template set<kernels::lgamma, formulas::Lgamma>(kFloatTypes);
   D::template set<kernels::digamma, formulas::Digamma>(kFloatTypes);
   D::template set<kernels::sinc, formulas::Sinc>(kFloatTypes);
-  D::template set<kernels::i0, formulas::BesselI<0, false>>(kFloatTypes);
-  D::template set<kernels::i0e, formulas::BesselI<0, true>>(kFloatTypes);
-  D::template set<kernels::i1, formulas::BesselI<1, false>>(kFloatTypes);
-  D::template set<kernels::i1e, formulas::BesselI<1, true>>(kFloatTypes);
+  D::template set<kernels::special_function, formulas::SpecialFunctionOf>(kFloatTypes);
+  D::template set<kernels::igamma, formulas::IncompleteGamma<false>>(kFloatTypes);
+  D::template set<kernels::igammac, formulas::IncompleteGamma<true>>(kFloatTypes);
   D::template set<kernels::gamma_slope, formulas::GammaSlope>(kFloatTypes);
-  D::template set<kernels::gamma_cdf, formulas::GammaCdf>(kFloatTypes);
+  D::template set<kernels::zeta, formulas::Zeta>(kFloatTypes);
 
   register_slope<Device, kernels::asin_backward, formulas::AsinSlope>();
   register_slope<Device, kernels::acos_backward, formulas::AcosSlope>();

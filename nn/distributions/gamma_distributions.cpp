@@ -9,6 +9,7 @@
 #include "nn/distributions/internal/gamma_sample.h"
 #include "ops/arithmetic.h"
 #include "ops/extremes.h"
+#include "ops/gamma.h"
 #include "ops/index.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
@@ -41,7 +42,7 @@ Variable Gamma::mean() const { return concentration / rate; }
 Variable Gamma::variance() const { return concentration / square(rate); }
 Variable Gamma::mode() const { return clamp_min((concentration - 1.0) / rate, 0.0); }
 Variable Gamma::cdf_at(const Variable& value) const {
-  return gamma_cdf(concentration, rate * clamp_min(value, 0.0));
+  return igamma(concentration, rate * clamp_min(value, 0.0));
 }
 Variable Gamma::draw_differentiably(const Shape& sample_shape, RandomGenerator& generator) const {
   const Shape shape = joined(sample_shape, batch_of(concentration, rate));
@@ -74,7 +75,7 @@ Variable InverseGamma::variance() const {
 }
 Variable InverseGamma::mode() const { return rate / (concentration + 1.0); }
 Variable InverseGamma::cdf_at(const Variable& value) const {
-  return 1.0 - gamma_cdf(concentration, rate / clamp_min(value, 0.0));
+  return igammac(concentration, rate / clamp_min(value, 0.0));
 }
 Variable InverseGamma::draw_differentiably(const Shape& sample_shape,
                                            RandomGenerator& generator) const {

@@ -210,6 +210,18 @@ void add_composed_rows(Table& table) {
                   differentiate(log_ndtr(x));
               differentiate(mvlgamma(x, p));
             });
+  table.add(
+      "gammainc gammaincc modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 "
+      "modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1",
+      [](const Variable& a, const Variable& x) {
+        if (!is_small(a) || !is_small(x)) return;
+        using namespace special;
+        differentiate(gammainc(a, x)), differentiate(gammaincc(a, x));
+        differentiate(modified_bessel_i0(x)), differentiate(modified_bessel_i1(x));
+        differentiate(modified_bessel_k0(x)), differentiate(modified_bessel_k1(x));
+        differentiate(scaled_modified_bessel_k0(x));
+        differentiate(scaled_modified_bessel_k1(x));
+      });
 }
 
 /// A data set of as many items as asked, without items.

@@ -108,6 +108,17 @@ def elementwise():
         row(op, P(3, 4), limit=POINT)
     for op in "i0 i0e i1 i1e".split():
         row(op, N(3, 4), torch_function=getattr(torch.special, op), limit=POINT)
+    only_values = "PyTorch has no derivative"
+    # PyTorch's J and Y err by up to 1.2e-13 in float64; bessel_gamma_test has values of mpmath.
+    for op in ("bessel_j0", "bessel_j1"):
+        row(op, N(3, 4), order=0, why=only_values, limit=512)
+    for op in ("bessel_y0", "bessel_y1"):
+        row(op, P(3, 4), order=0, why=only_values, limit=512)
+    for op in ("k0", "k1"):
+        row("bessel_" + op, P(3, 4), order=0, why=only_values, limit=POINT, torch_function=getattr(torch.special, "modified_bessel_" + op))
+        row("bessel_" + op + "e", P(3, 4), order=0, why=only_values, limit=POINT,
+            torch_function=getattr(torch.special, "scaled_modified_bessel_" + op))
+    row("erfcx", N(3, 4))
     trigamma = "PyTorch's trigamma errs by 1e-10 in float64; `polygamma` is compared with its zeta function"
     row("lgamma", P(3, 4), order=1, why=trigamma)
     row("digamma", P(3, 4), order=0, why=trigamma)
@@ -126,6 +137,10 @@ def elementwise():
     row("float_power", P(3, 4), N(4), dtypes=("F64",), why="results are float64")
     row("xlog1py", N(3, 4), P(4), torch_function=torch.special.xlog1py)
     row("heaviside", N(3, 4), N(4))
+    no_shape = "PyTorch has no derivative in the first argument"
+    row("igamma", P(3, 4), P(4), order=0, why=no_shape)
+    row("igammac", P(3, 4), P(4), order=0, why=no_shape)
+    row("zeta", A(3, 4), P(4), order=0, why=no_shape)
     row("nextafter", N(3, 4), N(4), dtypes=("F64", "F32"))
     row("lcm", W(3, 4), W(4))
     row("isin", W(3, 4), W(3))

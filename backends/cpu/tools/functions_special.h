@@ -271,7 +271,7 @@ struct SpecialFunctions<xsimd::batch<double, A>> {
   static V lgamma(V x) { return backends::cpu::map_lanes(special::log_gamma, x); }
   static V digamma(V x) { return backends::cpu::map_lanes(special::digamma, x); }
   static V trigamma(V x) {
-    return backends::cpu::map_lanes([](double x) { return special::zeta_everywhere(2, x); }, x);
+    return backends::cpu::map_lanes([](double x) { return special::zeta(2, x); }, x);
   }
   static V atan2(V y, V x) { return backends::cpu::map_lanes(Scalar::atan2, y, x); }
   static V sinc(V x) { return backends::cpu::map_lanes(special::sinc, x); }

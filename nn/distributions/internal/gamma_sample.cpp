@@ -2,13 +2,12 @@
 
 #include <limits>
 
-#include "core/base/error.h"
 #include "core/tape/op_impl.h"
 #include "core/tape/recording.h"
 #include "nn/distributions/internal/distribution_parts.h"
 #include "ops/arithmetic.h"
 #include "ops/extremes.h"
-#include "ops/internal/kernels/pointwise.h"
+#include "ops/internal/gamma_slope.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/special.h"
@@ -17,22 +16,6 @@
 
 namespace tapegrad::distributions {
 namespace {
-
-/// dz/da of z ~ Gamma(a, 1) at a fixed probability.
-struct GammaSlope {
-  static constexpr std::string_view kName = "gamma_slope";
-
-  Tensor forward(const Tensor& a, const Tensor& z) const {
-    Tensor slope = z.empty_like();
-    kernels::gamma_slope(a, z, slope);
-    return slope;
-  }
-  [[noreturn]] std::array<Variable, 2> backward(const Variable&) const {
-    fail<AutogradError>("Gamma: the concentration has no second derivative");
-  }
-};
-
-Variable slope_of(const Variable& a, const Variable& z) { return apply(GammaSlope{}, {}, a, z); }
 
 /// A sample z of Gamma(a, 1), whose gradient in a is the slope.
 struct GammaSample {
@@ -43,33 +26,7 @@ struct GammaSample {
   auto saved() { return std::tie(a, z); }
 
   Tensor forward(const Tensor&) { return std::move(sample); }
-  Variable backward(const Variable& dz) const { return dz * slope_of(a(), z()); }
-};
-
-/// The probability P(a, x) of values up to x of Gamma(a, 1).
-struct GammaCdf {
-  static constexpr std::string_view kName = "gamma_cdf";
-  SavedInput<0> a{};
-  SavedInput<1> x{};
-  auto saved() { return std::tie(a, x); }
-
-  Tensor forward(const Tensor& a, const Tensor& x) const {
-    Tensor y = x.empty_like();
-    kernels::gamma_cdf(a, x, y);
-    return y;
-  }
-  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
-    const Variable density = exp(xlogy(a() - 1.0, x()) - x() - lgamma(a()));
-    std::array<Variable, 2> gradients;
-    // The probability is constant along dx/da; it is 0 or 1 for every a at the ends.
-    if (needs[0]) {
-      const Variable is_inside = logical_and(x() > 0, density > 0);
-      const Variable at = where(is_inside, x(), 1.0);
-      gradients[0] = where(is_inside, -dy * density * slope_of(a(), at), 0.0);
-    }
-    if (needs[1]) gradients[1] = dy * where(x() == INFINITY, 0.0, density);
-    return gradients;
-  }
+  Variable backward(const Variable& dz) const { return dz * detail::gamma_slope(a(), z()); }
 };
 
 /// Draws from Gamma(shape, 1) by Marsaglia and Tsang 2000. A shape below 1 uses shape + 1 and a
@@ -99,13 +56,6 @@ Variable rsample_gamma(const Variable& shape, RandomGenerator& generator) {
     z = clamp(sample_gamma(shape.detach(), generator), {.min = smallest});
   }
   return apply(GammaSample{z.value()}, {}, shape);
-}
-
-Variable gamma_cdf(const Variable& concentration, const Variable& x) {
-  const Shape shape = batch_of(concentration, x);
-  const DType dtype = concentration.dtype();
-  return apply(GammaCdf{}, {}, expand(concentration, shape).contiguous(),
-               expand(x.to(dtype), shape).contiguous());
 }
 
 }  // namespace tapegrad::distributions

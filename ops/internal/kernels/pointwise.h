@@ -53,7 +53,7 @@ extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& target, doub
 
 // ops/arithmetic.h, ops/bitwise.h, ops/compare.h, ops/special.h, ops/binary.h
 
-extern Unary exp2, frac, i0, i0e, i1, i1e;
+extern Unary exp2, frac;
 extern Unary logical_not, signbit;  // y is bool
 extern Unary cube;
 /// Compute dx = dy * f'(x) from dy and x.
@@ -88,13 +88,6 @@ extern Kernel<void(const Tensor& x, double low, double high, Tensor& y)> logit;
 /// Computes dx = dy / (x * (1 - x)), or 0 beyond the bounds.
 extern Kernel<void(const Tensor& dy, const Tensor& x, double low, double high, Tensor& dx)>
     logit_backward;
-
-// nn/distributions/
-
-/// The derivative of z ~ Gamma(a, 1) in a, at a fixed probability: -(dP/da) / (dP/dz) for P(a, z).
-extern Binary gamma_slope;
-/// P(a, x), the regularised lower incomplete gamma function; NaN unless a > 0 and x >= 0.
-extern Binary gamma_cdf;
 
 // ops/arithmetic.h
 
