@@ -157,8 +157,11 @@ class FunctionCall {
   Context& context() { return *context_; }
   void add(const Variable& argument);
   template <typename T>
-  void add(const T&) {
-    context_->needs_.push_back(false);
+  void add(const T& argument) {
+    if constexpr (std::convertible_to<const T&, Variable>)  // an nn::Parameter, a part of a tensor
+      add(static_cast<const Variable&>(Variable(argument)));
+    else
+      context_->needs_.push_back(false);
   }
   /// Puts the call on the tape. Returns its results with their history.
   std::vector<Variable> record(const std::vector<Variable>& results, Where where);

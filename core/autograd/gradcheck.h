@@ -59,19 +59,40 @@ GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOpt
       },
       inputs, options);
 }
-/// Overloads for an f of one Variable, and of two: gradcheck(f, x), gradcheck(f, {a, b}).
+/// Overloads for an f of one to six Variables: gradcheck(f, x), gradcheck(f, {a, b}).
 template <std::invocable<const Variable&> F>
 requires(!std::invocable<F, const std::vector<Variable>&>) GradcheckResult
     gradcheck(F f, const Variable& x, GradcheckOptions options = {}) {
   return gradcheck([&](const std::vector<Variable>& in) { return f(in[0]); },
                    std::vector<Variable>{x}, options);
 }
-template <std::invocable<const Variable&, const Variable&> F>
-GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
-  if (inputs.size() != 2)
-    fail<ArgumentError>("gradcheck: a function of 2 inputs with ", inputs.size(), " inputs");
-  return gradcheck([&](const std::vector<Variable>& in) { return f(in[0], in[1]); }, inputs,
-                   options);
+namespace detail {
+/// Whether f is a function of N Variables.
+template <typename F, size_t... I>
+constexpr bool takes_arguments(std::index_sequence<I...>) {
+  return std::invocable<F, const std::enable_if_t<(I < 100), Variable>&...>;
+}
+template <typename F, size_t N = 2>
+constexpr size_t count_arguments() {
+  if constexpr (N > 6)
+    return 0;
+  else if constexpr (takes_arguments<F>(std::make_index_sequence<N>()))
+    return N;
+  else
+    return count_arguments<F, N + 1>();
+}
+}  // namespace detail
+template <typename F>
+requires(detail::count_arguments<F>() > 0) GradcheckResult
+    gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
+  constexpr size_t kInputs = detail::count_arguments<F>();
+  if (inputs.size() != kInputs)
+    fail<ArgumentError>("gradcheck: a function of ", kInputs, " inputs with ", inputs.size(),
+                        " inputs");
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return gradcheck([&](const std::vector<Variable>& in) { return f(in[I]...); }, inputs, options);
+  }
+  (std::make_index_sequence<kInputs>());
 }
 
 /// PyTorch's arguments: gradcheck(f, {a, b}, 1e-6, 1e-4).

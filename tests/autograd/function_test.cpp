@@ -6,6 +6,7 @@
 #include "core/autograd/gradcheck.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
+#include "nn/named.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
 #include "ops/sort.h"
@@ -188,6 +189,27 @@ TEST(Function, T16_ForwardDoesNotWriteToResultsOfOps) {
   EXPECT_EQ(values(Doubles::apply(make({1, 2}))), (Values{2, 4}));
   const NoGrad off;
   EXPECT_EQ(values(Doubles::apply(x * 1.0)), (Values{2, 4}));
+}
+
+struct ScaledProduct : autograd::Function<ScaledProduct> {
+  static Variable forward(autograd::Context& ctx, Variable a, Variable b, double scale) {
+    ctx.save_for_backward({a, b});
+    ctx.saved_data["scale"] = scale;
+    return scale * a * b;
+  }
+  static std::vector<Variable> backward(autograd::Context& ctx, std::vector<Variable> grads) {
+    const auto saved = ctx.get_saved_variables();
+    const double scale = ctx.saved_data["scale"].toDouble();
+    return {grads[0] * scale * saved[1], grads[0] * scale * saved[0], {}};
+  }
+};
+
+TEST(Function, ParametersOfAModelAreVariables) {
+  const nn::Parameter weight{make({3, 4})};
+  const Variable x = leaf({1, 2});
+  ScaledProduct::apply(x, weight, 2.0).sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{6, 8}));
+  EXPECT_EQ(values(weight.grad()), (Values{2, 4}));
 }
 
 }  // namespace
