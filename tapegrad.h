@@ -141,6 +141,7 @@
 #include "train/interrupt.h"
 #include "train/libtorch/libtorch_names.h"
 #include "train/memory_report.h"
+#include "train/other_libraries.h"
 #include "train/plot.h"
 #include "train/regression_metrics.h"
 #include "train/report.h"
