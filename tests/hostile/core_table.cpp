@@ -186,8 +186,9 @@ void add_value_rows(Table& table) {
               Dims dims = Dims::filled(rank, value);
               dims.push_back(value), dims.rank(), dims.begin(), dims.end();
             });
-  table.add("numel contiguous_strides", [](const Shape& shape) {
+  table.add("numel contiguous_strides contiguous_layout", [](const Shape& shape) {
     contiguous_strides(shape);
+    contiguous_layout(shape);
     numel(shape);
   });
   table.add("broadcast", [](const Shape& a, const Shape& b) { broadcast("kit", a, b); });
