@@ -17,7 +17,7 @@ option(TAPEGRAD_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(TAPEGRAD_BUILD_BENCHMARKS "Build the benchmarks" OFF)
 option(TAPEGRAD_NATIVE "Compile the CPU kernels for this machine (off: AVX2 and AVX-512, chosen at run time)" ON)
 option(TAPEGRAD_WERROR "Warnings are errors" OFF)
-option(TAPEGRAD_UNITY "Compile the sources of the library eight at a time, in about half the time" ON)
+option(TAPEGRAD_UNITY "Compile the sources of the library eight at a time" ON)
 set(TAPEGRAD_SANITIZE "" CACHE STRING "address,undefined or thread; empty for none")
 
 find_program(TAPEGRAD_CCACHE ccache)
