@@ -258,7 +258,7 @@ TG_HD inline double zeta_of_positive(double s, double q) {
 
 /// Returns the Hurwitz zeta function of s >= 1 and any q. For q < 0: the sum over all integers k
 /// minus the sum over k < 0. Not inline: many kernels share the code.
-[[gnu::noinline]] TG_HD static double zeta(double s, double q) {
+[[gnu::noinline]] TG_HD static inline double zeta(double s, double q) {
   if (!(s > 1)) return s == 1 ? kInfinity : kNotANumber;
   if (!(q <= 0.5)) return zeta_of_positive(s, q);
   const double r = beside_whole(q), half = s / 2;
@@ -320,7 +320,7 @@ TG_HD inline double gamma_upper_near_zero(double a, double x) {
 /// Returns P(a, x), the regularised lower incomplete gamma function, or Q = 1 - P if is_upper: P by
 /// its series for small x, Q by its continued fraction for large x (modified Lentz algorithm). Both
 /// converge within a few sqrt(a) terms near x = a. Not inline: many kernels share the code.
-[[gnu::noinline]] TG_HD static double incomplete_gamma(double a, double x, bool is_upper) {
+[[gnu::noinline]] TG_HD static inline double incomplete_gamma(double a, double x, bool is_upper) {
   constexpr double kTiny = 1e-300;
   if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (a == kInfinity && x == kInfinity))
     return kNotANumber;

@@ -125,17 +125,17 @@ struct Det {
   // det(V) U C V^T, where C contains the products of the other singular values.
   Variable backward(const Variable& dy) const {
     const Variable x = this->x(), y = this->y();
-    if (!has_zero(y)) return as_factor(dy * y) * mT(inv(x));
+    if (!has_zero(y)) return as_scalar(dy * y) * mT(inv(x));
     const auto [u, s, vh] = svd(x, /*full_matrices=*/false);
     const Variable sign = (linalg::det(u) * linalg::det(vh)).detach();
     const Variable own = eye(s.size(-1), {}, {.dtype = boolean, .device = s.device()});
     const Variable others = prod(where(own, 1.0, as_row(s)), -1);
-    return matmul(u * as_factor(dy * sign) * as_row(others), vh);
+    return matmul(u * as_scalar(dy * sign) * as_row(others), vh);
   }
   Tensor kernel_backward(const Tensor& dy) const {
     const Variable y = this->y();
     if (has_zero(y)) return backward(Variable(dy)).value();
-    return (factors.inverse_transposed(x.value().shape()) * as_factor(Variable(dy) * y)).value();
+    return (factors.inverse_transposed(x.value().shape()) * as_scalar(Variable(dy) * y)).value();
   }
 
  private:
@@ -158,12 +158,12 @@ struct LogDet {
             reshape(sum(log(abs(diagonal)), {1}), front).value()};
   }
   Variable backward(std::span<const Variable> dy) const {
-    return dy[1].defined() ? as_factor(dy[1]) * mT(inv(x())) : Variable();
+    return dy[1].defined() ? as_scalar(dy[1]) * mT(inv(x())) : Variable();
   }
   Tensor kernel_backward(std::span<const Tensor> dy) const {
     if (!dy[1]) return {};
     check_info(kName, factors.info, kSingular);
-    return (factors.inverse_transposed(x.value().shape()) * as_factor(Variable(dy[1]))).value();
+    return (factors.inverse_transposed(x.value().shape()) * as_scalar(Variable(dy[1]))).value();
   }
 };
 

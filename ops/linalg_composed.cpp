@@ -55,7 +55,7 @@ struct Halvings {
     const NoGrad off;
     const Variable norm = amax(sum(abs(x.detach()), {-2}), {-1});
     const Variable wanted = clamp(ceil(log2(norm / theta)), {.min = 0.0});
-    times = as_factor(where(isfinite(norm), wanted, 0.0));
+    times = as_scalar(where(isfinite(norm), wanted, 0.0));
     scale = ones_like(times);
     most = host_number(amax(times).value()).to<int64_t>();
     for (int64_t i = 0; i < most; ++i) scale = where(gt(times, double(i)), scale * 0.5, scale);

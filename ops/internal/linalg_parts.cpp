@@ -84,7 +84,7 @@ Variable identity_like(const Variable& x) {
 }
 
 auto mT(const Variable& x) -> Variable { return transpose(x, -2, -1); }
-auto as_factor(const Variable& x) -> Variable { return unsqueeze(unsqueeze(x, -1), -1); }
+auto as_scalar(const Variable& x) -> Variable { return unsqueeze(unsqueeze(x, -1), -1); }
 auto as_row(const Variable& x) -> Variable { return unsqueeze(x, -2); }
 auto as_column(const Variable& x) -> Variable { return unsqueeze(x, -1); }
 

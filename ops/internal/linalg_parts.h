@@ -33,7 +33,7 @@ auto identity_like(const Variable& x) -> Variable;
 /// Transposes each matrix; returns a view.
 auto mT(const Variable& x) -> Variable;
 /// Reshape one number, row or column per matrix so that it broadcasts to matrices.
-auto as_factor(const Variable& x) -> Variable;
+auto as_scalar(const Variable& x) -> Variable;
 auto as_row(const Variable& x) -> Variable;
 auto as_column(const Variable& x) -> Variable;
 
