@@ -11,8 +11,7 @@
 namespace tapegrad {
 namespace {
 
-constexpr int kSide = 28;
-constexpr int64_t kPixels = kSide * kSide;
+constexpr int64_t kPixels = kImageSide * kImageSide;
 
 struct Point {
   double x, y;
@@ -98,13 +97,13 @@ void draw(int digit, Chance& chance, uint8_t* image) {
       const Point a = placed[i - 1], b = placed[i];
       const double reach = pen + 1.0;
       const int left = std::max(0, int(std::min(a.x, b.x) - reach));
-      const int right = std::min(kSide - 1, int(std::max(a.x, b.x) + reach) + 1);
+      const int right = std::min(kImageSide - 1, int(std::max(a.x, b.x) + reach) + 1);
       const int top = std::max(0, int(std::min(a.y, b.y) - reach));
-      const int bottom = std::min(kSide - 1, int(std::max(a.y, b.y) + reach) + 1);
+      const int bottom = std::min(kImageSide - 1, int(std::max(a.y, b.y) + reach) + 1);
       for (int y = top; y <= bottom; ++y)
         for (int x = left; x <= right; ++x) {
           const double distance = distance_to_segment({double(x), double(y)}, a, b);
-          double& pixel = coverage[size_t(y * kSide + x)];
+          double& pixel = coverage[size_t(y * kImageSide + x)];
           pixel = std::max(pixel, std::clamp(pen + 0.5 - distance, 0.0, 1.0));
         }
     }
@@ -117,7 +116,8 @@ void draw(int digit, Chance& chance, uint8_t* image) {
 
 TensorDataset draw_many(int64_t count, uint64_t seed, uint64_t part, const MnistOptions& options) {
   if (count < 0) fail<ArgumentError>("make_digits: a negative number of images: ", count);
-  Tensor images = Tensor::empty({count, kSide, kSide}, u8), labels = Tensor::empty({count}, u8);
+  Tensor images = Tensor::empty({count, kImageSide, kImageSide}, u8),
+         labels = Tensor::empty({count}, u8);
   uint8_t* image = images.data<uint8_t>();
   uint8_t* label = labels.data<uint8_t>();
   const auto mixed = philox(seed, part);

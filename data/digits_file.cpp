@@ -14,7 +14,7 @@
 namespace tapegrad {
 namespace {
 
-constexpr int kFileSide = 8, kMostGrey = 16, kImageSide = 28, kScale = 3;
+constexpr int kFileSide = 8, kMostGrey = 16, kScale = 3;
 constexpr int kBorder = (kImageSide - kScale * kFileSide) / 2;
 
 std::string read_text(const std::string& path) {

@@ -11,12 +11,10 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "data/internal/deflate.h"
 
 namespace tapegrad {
 namespace {
-
-/// Deflate expands a byte to at most 1032 bytes (two bits for 258 bytes).
-constexpr int64_t kMostFromOneByte = 1032;
 
 /// A file read through zlib, which passes plain files through unchanged.
 class Input {
@@ -130,7 +128,7 @@ Variable read_idx(const std::string& path) {
   if (!input.gzipped() && on_disk != head + bytes)
     input.fault("the sizes ", shape, " of ", *dtype, " need ", bytes, " bytes; ", on_disk - head,
                 " follow the header");
-  if (input.gzipped() && bytes / kMostFromOneByte > on_disk)
+  if (input.gzipped() && bytes / kMostInflated > on_disk)
     input.fault("the sizes ", shape, " of ", *dtype, " need ", bytes, " bytes, which ", on_disk,
                 " gzipped bytes cannot hold");
 

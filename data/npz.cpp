@@ -11,14 +11,13 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "data/internal/deflate.h"
 
 namespace tapegrad {
 namespace {
 
 constexpr size_t kEndSize = 22, kEntrySize = 46, kLocalSize = 30;
 constexpr uint32_t kEndMark = 0x06054b50, kEntryMark = 0x02014b50, kLocalMark = 0x04034b50;
-/// Deflate expands a byte to at most 1032 bytes.
-constexpr uint64_t kMostInflated = 1032;
 
 /// The bytes of a file, and the errors of a function that reads them.
 class Bytes {

@@ -85,14 +85,6 @@ Variable batched(const Variable& a, const Variable& b, Where where) {
                right == to_b ? b : expand(b, to_b, where));
 }
 
-/// Calls op with operands of the wider of their types and without autocast.
-template <typename Op>
-Variable in_wider_type(Op op, const Variable& a, const Variable& b, Where where) {
-  const std::vector<Variable> xs = promoted(std::array{a, b}, where);
-  const AutocastOff off;
-  return op(xs[0], xs[1], where);
-}
-
 }  // namespace
 
 Variable matmul(const Variable& a, const Variable& b, Where where) {
@@ -134,7 +126,7 @@ Variable dot(const Variable& a, const Variable& b, Where where) {
   const ErrorLine line(where);
   require_ranks("dot", a, b, 1);
   if (is_autocast_enabled()) [[unlikely]]
-    return in_wider_type(dot, a, b, where);
+    return in_common_dtype([](const auto&... xs) { return dot(xs...); }, where, a, b);
   return matmul(a, b, where);
 }
 
@@ -142,7 +134,7 @@ Variable outer(const Variable& a, const Variable& b, Where where) {
   const ErrorLine line(where);
   require_ranks("outer", a, b, 1);
   if (is_autocast_enabled()) [[unlikely]]
-    return in_wider_type(outer, a, b, where);
+    return in_common_dtype([](const auto&... xs) { return outer(xs...); }, where, a, b);
   return matmul(unsqueeze(a, 1, where), unsqueeze(b, 0, where), where);
 }
 

@@ -45,7 +45,7 @@ Sizes<n> output_size(std::string_view op, const FractionalMaxPoolOptions<Size>& 
     fail<ArgumentError>(op, ": give either .output_size or .output_ratio");
   if (o.output_size) return sizes_of(*o.output_size);
   if (ratio.size() != 1 && ratio.size() != n)
-    fail<ArgumentError>(op, ": ", ratio.size(), " sizes_of of .output_ratio, not 1 or ", n);
+    fail<ArgumentError>(op, ": ", ratio.size(), " numbers of .output_ratio, not 1 or ", n);
   Sizes<n> out;
   for (size_t i = 0; i < n; ++i) {
     const double share = ratio[ratio.size() == 1 ? 0 : i];
@@ -56,7 +56,7 @@ Sizes<n> output_size(std::string_view op, const FractionalMaxPoolOptions<Size>& 
   return out;
 }
 
-/// Returns the random sizes_of of the planes: those of the options, or new ones.
+/// Returns the random numbers of the planes: those of the options, or new ones.
 Variable samples_of(std::string_view op, const Variable& x, const Variable& given, int64_t n) {
   const Shape shape{x.size(0), x.size(1), n};
   const TensorOptions like{.dtype = x.dtype() == f64 ? f64 : f32, .device = x.device()};

@@ -230,9 +230,10 @@ Variable inner(const Variable& a, const Variable& b, Where where) {
 Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight,
                   const Variable& bias, Where where) {
   if (is_autocast_enabled()) [[unlikely]] {
-    const std::vector<Variable> xs = promoted(std::array{x1, x2, weight}, where);
-    const AutocastOff off;
-    return bilinear(xs[0], xs[1], xs[2], bias, where);
+    const auto op = [&](const auto& a, const auto& b, const auto& w, Where at) {
+      return bilinear(a, b, w, bias, at);
+    };
+    return in_common_dtype(op, where, x1, x2, weight);
   }
   Variable y = einsum("...i,oij,...j->...o", {x1, weight, x2}, where);
   return bias.defined() ? add({y, where}, {bias, where}) : y;

@@ -12,6 +12,7 @@
 #include "ops/internal/operands.h"
 #include "ops/internal/value_checks.h"
 #include "ops/reduce.h"
+#include "ops/settings.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -220,7 +221,7 @@ Variable bernoulli(const Variable& p, RandomGenerator& generator, Where where) {
 Variable& uniform_(Variable& x, double low, double high, RandomGenerator& generator, Where where) {
   const ErrorLine line(where);
   check_float("uniform_", x.dtype());
-  const double most = largest_finite(x.dtype());
+  const double most = finfo(x.dtype()).max;
   if (!(low <= high && low >= -most && high <= most && high - low <= most)) [[unlikely]]
     fail<ArgumentError>("uniform_: not an interval of ", x.dtype(), ": [", low, ", ", high, ")");
   check_writable("uniform_", x, x.requires_grad());

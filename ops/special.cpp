@@ -11,6 +11,7 @@
 #include "ops/internal/kernels/pointwise.h"
 #include "ops/internal/kernels/special.h"
 #include "ops/internal/operands.h"
+#include "ops/settings.h"
 
 namespace tapegrad {
 namespace kernels {
@@ -234,7 +235,7 @@ Variable frac(const Variable& x, Where where) {
 
 Variable nan_to_num(Variable x, NanToNumOptions options, Where where) {
   if (!is_float(x.dtype())) return clone(x, where);
-  const double most = largest_finite(x.dtype());
+  const double most = finfo(x.dtype()).max;
   const double posinf = options.posinf.value_or(most), neginf = options.neginf.value_or(-most);
   return apply_over(NanToNum{options.nan, posinf, neginf}, where, {std::move(x)});
 }

@@ -67,11 +67,13 @@ requires(!std::invocable<F, const std::vector<Variable>&>) GradcheckResult
                    std::vector<Variable>{x}, options);
 }
 namespace detail {
-/// Whether f is a function of N Variables.
+template <size_t>
+using Argument = const Variable&;
 template <typename F, size_t... I>
 constexpr bool takes_arguments(std::index_sequence<I...>) {
-  return std::invocable<F, const std::enable_if_t<(I < 100), Variable>&...>;
+  return std::invocable<F, Argument<I>...>;
 }
+/// Returns how many Variables f takes, from 2 to 6; 0 for another number.
 template <typename F, size_t N = 2>
 constexpr size_t count_arguments() {
   if constexpr (N > 6)

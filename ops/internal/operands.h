@@ -34,14 +34,6 @@ inline DType compute_dtype(DType dtype) { return dtype == f16 || dtype == bf16 ?
 /// Returns float64 for float64, else float32.
 inline DType wide_dtype(DType dtype) { return dtype == f64 ? f64 : f32; }
 
-/// Returns the largest finite number of a float type.
-inline double largest_finite(DType dtype) {
-  return dtype == f16    ? 65504.0
-         : dtype == bf16 ? 0x1.fep127
-         : dtype == f32  ? 0x1.fffffep127
-                         : 0x1.fffffffffffffp1023;
-}
-
 /// Returns whether x is a float32 number that is combined with sixteen-bit floats.
 inline bool is_wide_number(const Tensor& x, const Tensor& other) {
   return x.rank() == 0 && x.dtype() == f32 && other.dtype() != compute_dtype(other.dtype());

@@ -20,10 +20,7 @@ using testing::make;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 using Doubles = std::vector<double>;
 
-/// 1, 2, 3 ...
-Variable count(const Shape& shape) {
-  return reshape(arange(1, numel(shape) + 1, 1, {.dtype = f64}), shape);
-}
+Variable count(const Shape& shape) { return testing::counted(shape, 1.0); }
 
 TEST(Diagonal, IsAView) {
   Variable x = count({3, 3});

@@ -24,10 +24,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 using Doubles = std::vector<double>;
 using Ints = std::vector<int64_t>;
 
-/// 1, 2, 3 ...
-Variable count(const Shape& shape) {
-  return reshape(arange(1, numel(shape) + 1, 1, {.dtype = f64}), shape);
-}
+Variable count(const Shape& shape) { return testing::counted(shape, 1.0); }
 
 // The operand whose label comes first in the result gives the rows.
 TEST(Einsum, ResultsAreContiguous) {

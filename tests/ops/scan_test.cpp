@@ -17,22 +17,14 @@
 namespace tapegrad {
 namespace {
 
+using testing::expect_values;
+using testing::Ints;
+using testing::ints;
 using testing::make;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
-
-Ints ints(const Variable& x) { return x.to_vector<int64_t>(); }
-
-void expect_values(const Variable& got, const Doubles& expected) {
-  const Doubles values = got.to_vector<double>();
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i)
-    EXPECT_TRUE(values[i] == expected[i] || (std::isnan(values[i]) && std::isnan(expected[i])))
-        << i << ": " << values[i];
-}
 
 TEST(Scan, CumprodGradientWithZeros) {
   // By hand: d/dx of x, x y, x y z at (2, 0, 3) with weights 1.

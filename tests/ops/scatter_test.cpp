@@ -17,13 +17,12 @@
 namespace tapegrad {
 namespace {
 
+using testing::Ints;
+using testing::ints;
 using testing::make;
 using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
 
-Ints ints(const Variable& x) { return x.to_vector<int64_t>(); }
-/// 0, 1, 2 ...
-Variable count(const Shape& shape) { return reshape(arange(numel(shape)), shape); }
+Variable count(const Shape& shape) { return testing::counted<int64_t>(shape, 0); }
 
 TEST(Scatter, ReducesWithoutItself) {
   const Variable x = tensor<int64_t>({7, 7, 7}), index = tensor<int64_t>({0, 0, 1});

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kCacheBytes = 32 * 1024, kMostBytes = 256 * 1024;
 constexpr int64_t kOperandBytes = 32 * 1024;  // of one operand
 constexpr int64_t kFewestElements = 512;      // of each result of a block, if the cache permits
-constexpr int64_t kSharedBlocks = 65536;      // elements for which a second thread pays off
+constexpr int64_t kSharedElements = 65536;    // elements for which a second thread pays off
 constexpr int64_t kFewestBlockRows = 8;       // of a block with kernels of whole rows, likewise
 
 }  // namespace
@@ -259,7 +259,7 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
 
   const LaneLayout lanes = LaneWorker::lanes_of(calls, group, buffers);
   const int64_t blocks = (rows_ + block_ - 1) / block_;
-  const int64_t threads = elements < kSharedBlocks ? 1 : std::min(team_size(), blocks);
+  const int64_t threads = elements < kSharedElements ? 1 : std::min(team_size(), blocks);
   for (size_t i = 0; i < sums_.size(); ++i) {
     auto& [call, division, memory] = sums_[i];
     if (lanes.lanes == 0) division.lane_bytes = 0;

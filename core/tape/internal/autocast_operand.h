@@ -3,12 +3,16 @@
 //
 //   Variable linear(const Variable& x, const Variable& weight, const Variable& bias, Where where) {
 //     if (is_autocast_enabled()) [[unlikely]]
-//       return in_low_precision(linear, where, x, weight, bias);
+//       return in_low_precision([](const auto&... a) { return linear(a...); }, where, x, weight,
+//                               bias);
 //
-// This calls the op again with cast operands and with autocast off. An op that is a single node
+// This calls the op again with cast operands and with autocast off. The lambda selects among the
+// overloads of the op. An op that is a single node
 // uses apply_wide() instead.
 #pragma once
 
+#include <array>
+#include <utility>
 #include <vector>
 
 #include "core/tape/autocast.h"
@@ -52,6 +56,16 @@ auto in_low_precision(Op op, Where where, Args&... args) {
 template <typename Op, typename... Args>
 auto in_float32(Op op, Where where, Args&... args) {
   return without_autocast(op, where, Wide{where}(args)...);
+}
+
+/// Calls op with operands of their common promoted dtype.
+template <typename Op, std::same_as<Variable>... Operands>
+auto in_common_dtype(Op op, Where where, const Operands&... operands) {
+  const std::vector<Variable> xs = promoted(std::array{operands...}, where);
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return without_autocast(op, where, xs[I]...);
+  }
+  (std::index_sequence_for<Operands...>());
 }
 
 /// apply() with sixteen-bit operands cast to float32 in an Autocast scope.
