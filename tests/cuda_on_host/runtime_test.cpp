@@ -13,6 +13,7 @@
 #include "core/inspect/runtime_info.h"
 #include "data/loader.h"
 #include "ops/binary.h"
+#include "ops/compare.h"
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
@@ -72,6 +73,17 @@ TEST(CudaCopies, GoEveryWay) {
   EXPECT_EQ(Tensor::full({}, 2.5, f64, gpu).item(), 2.5);
   EXPECT_EQ(Tensor::full({}, int64_t(1) << 60, i64, gpu).number().to<int64_t>(), int64_t(1) << 60);
   EXPECT_EQ(Tensor::empty({0, 3}, f32, cpu).to(gpu).to(cpu).numel(), 0);
+}
+
+// With COH_LAZY=1 no kernel has run before the condition waits for it.
+TEST(CudaCopies, AConditionWaitsForItsValue) {
+  Variable loss = full({}, 8, {.device = gpu});
+  int steps = 0;
+  while (loss > 0.5) {
+    loss = loss * 0.5;
+    ASSERT_LT(++steps, 10);
+  }
+  EXPECT_EQ(steps, 4);
 }
 
 TEST(CudaCopies, TheSourceMayChangeAtOnce) {
