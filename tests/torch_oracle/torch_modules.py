@@ -125,13 +125,13 @@ def print_table(cases, worst, count, wrong):
     print(f"""## Modules
 
 Printed by `tests/torch_oracle/torch_modules.py build/tests/torch_oracle/torch_oracle_modules --format=markdown` with PyTorch
-{torch.__version__}: {len(cases)} cases of {len(count)} modules, {len(wrong)} wrong. Each runs in float64, float32, bfloat16 and float16. The reference is
-PyTorch's module in float64 with our module's state (loaded strictly, so names must be equal) and the same rounded inputs.
-Results, buffers after the call, and gradients of every parameter and input are compared, and gradients of the sum of these
-gradients times random weights, where PyTorch implements them. Errors are the maximum over all dtypes, in units in the last
+{torch.__version__}: {len(cases)} cases of {len(count)} modules, {len(wrong)} wrong. Each module runs in float64, float32, bfloat16 and float16. The reference is
+PyTorch's module in float64 with the state of tapegrad's module (loaded strictly, so names must be equal) and the same rounded inputs.
+Results, buffers after the call, and gradients of every parameter and input are compared. Where PyTorch implements them, so are
+the gradients of the sum of these gradients times random weights. Errors are the maximum over all dtypes, in units in the last
 place of the largest magnitude. Limits: {LIMITS['out']} for results, {LIMITS['grad']} for gradients, {LIMITS['second']} for second-order gradients.
 Gradients of `Hardsigmoid` and `CELU` in float64 are measured in units of float32, because PyTorch 2.15 computes 1 / 6
-and 1 / alpha in float32; so are second-order gradients of `BCELoss`, because PyTorch adds 1e-12 to their divisors.
+and 1 / alpha in float32; second-order gradients of `BCELoss` are, too, because PyTorch adds 1e-12 to their divisors.
 Second-order gradients of `weight_norm` are not compared, because PyTorch's `_weight_norm` fails `gradgradcheck`.
 Not compared: `Step` and `Lambda`, which PyTorch lacks, and the random numbers of dropout.
 
