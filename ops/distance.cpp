@@ -16,6 +16,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/kernels/cdist.h"
+#include "ops/internal/matrix_views.h"
 #include "ops/internal/operands.h"
 #include "ops/option_checks.h"
 #include "ops/reduce.h"
@@ -81,12 +82,6 @@ struct Cdist {
   }
 
  private:
-  static Tensor transposed(const Tensor& x) {
-    StridedLayout layout = x.layout();
-    std::swap(layout.shape[1], layout.shape[2]);
-    std::swap(layout.strides[1], layout.strides[2]);
-    return x.with_layout(layout);
-  }
   std::vector<Variable> products(const Variable& dy, bool create_graph) const {
     return vjp(
                [&](const std::vector<Variable>& xs) -> std::vector<Variable> {

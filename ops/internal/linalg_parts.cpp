@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "ops/create.h"
+#include "ops/internal/matrix_views.h"
 #include "ops/internal/value_checks.h"
 #include "ops/linalg.h"
 #include "ops/view.h"
@@ -10,14 +11,6 @@ namespace tapegrad::detail {
 namespace {
 
 int64_t batch_of(const Shape& shape) { return numel(front_of(shape)); }
-
-Tensor each_transposed(const Tensor& x) {
-  StridedLayout layout = x.layout();
-  const int r = x.rank();
-  std::swap(layout.shape[r - 2], layout.shape[r - 1]);
-  std::swap(layout.strides[r - 2], layout.strides[r - 1]);
-  return x.with_layout(layout);
-}
 
 Tensor reshaped(const Tensor& dense, const Shape& shape) {
   return dense.with_layout(contiguous_layout(shape, dense.layout().offset));
@@ -52,13 +45,12 @@ Shape front_of(const Shape& shape) {
 
 Tensor by_columns(const Tensor& x) {
   const int r = x.rank();
-  return reshaped(each_transposed(x).clone(),
-                  {batch_of(x.shape()), x.shape()[r - 1], x.shape()[r - 2]});
+  return reshaped(transposed(x).clone(), {batch_of(x.shape()), x.shape()[r - 1], x.shape()[r - 2]});
 }
 
 Tensor by_rows(const Tensor& columns, const Shape& shape) {
   const int r = shape.rank();
-  return each_transposed(reshaped(columns, with_matrix(shape, shape[r - 1], shape[r - 2]))).clone();
+  return transposed(reshaped(columns, with_matrix(shape, shape[r - 1], shape[r - 2]))).clone();
 }
 
 Tensor info_for(const Tensor& columns) {

@@ -1,6 +1,8 @@
 // Tensors viewed as matrices, and tensors that may be empty.
 #pragma once
 
+#include <utility>
+
 #include "ops/view.h"
 
 namespace tapegrad::detail {
@@ -24,10 +26,13 @@ inline Variable as_matrix(const Variable& x, Where where = Where::current()) {
 
 inline Tensor contiguous_or_empty(const Tensor& x) { return x ? x.contiguous() : x; }
 
-/// Returns the transpose of a matrix, as a view.
+/// Returns each matrix [..., m, n] transposed, as a view.
 inline Tensor transposed(const Tensor& x) {
-  const StridedLayout& at = x.layout();
-  return x.with_layout({{at.shape[1], at.shape[0]}, {at.strides[1], at.strides[0]}, at.offset});
+  StridedLayout layout = x.layout();
+  const int last = x.rank() - 1;
+  std::swap(layout.shape[last - 1], layout.shape[last]);
+  std::swap(layout.strides[last - 1], layout.strides[last]);
+  return x.with_layout(layout);
 }
 
 }  // namespace tapegrad::detail

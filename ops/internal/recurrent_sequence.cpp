@@ -1,5 +1,4 @@
 #include "ops/internal/recurrent_sequence.h"
-#include "ops/internal/matrix_views.h"
 
 #include "core/autograd/derivatives.h"
 #include "core/tape/op.h"
@@ -7,6 +6,7 @@
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/internal/matrix_views.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
@@ -52,10 +52,6 @@ Tensor for_steps(const Tensor& w, int64_t batch, int64_t steps) {
   if (w.device() != cpu || w.dtype() != f32 || steps < kFewestSteps || batch < kFewestRows ||
       batch > kMostRows || w.numel() > kMostElements)
     return w;
-  const auto transposed = [](const Tensor& x) {
-    return x.with_layout(
-        {{x.shape()[1], x.shape()[0]}, {x.strides()[1], x.strides()[0]}, x.layout().offset});
-  };
   return transposed(transposed(w).contiguous());
 }
 
