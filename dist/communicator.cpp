@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 
 #include "core/autograd/internal/capture.h"
+#include "core/base/internal/clock.h"
 #include "core/inspect/communication.h"
 #include "dist/internal/connection.h"
 #include "dist/internal/thread_engine.h"
@@ -45,12 +46,13 @@ uint64_t Connections::count(const Communicator& world) {
 
 void Pending::wait() const {
   if (!state_) return;
-  const double began = now();
+  const double began = detail::steady_seconds();
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->is_done; });
   if (state_->error) std::rethrow_exception(state_->error);
   if (!std::exchange(state_->is_noted, true))
-    note_communication(state_->text, state_->interval.begin, state_->interval.end, now() - began);
+    note_communication(state_->text, state_->interval.begin, state_->interval.end,
+                       detail::steady_seconds() - began);
   if (const auto finish = std::exchange(state_->finish, nullptr)) finish();
 }
 

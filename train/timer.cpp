@@ -1,9 +1,7 @@
 #include "train/timer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <ostream>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -11,13 +9,12 @@
 #include "core/base/allocator.h"
 #include "core/base/context.h"
 #include "core/base/error.h"
+#include "core/base/internal/clock.h"
 #include "core/cuda.h"
 
 namespace tapegrad {
 
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double steady_seconds() { return detail::steady_seconds(); }
 
 void StepTimer::mark(StepPhase phase) {
   if (device_ != cpu && detail::context.step_observer != nullptr) return;

@@ -1,15 +1,12 @@
 #include "core/inspect/moment.h"
 
-#include <chrono>
-
 #include "core/base/context.h"
+#include "core/base/internal/clock.h"
 #include "core/cuda.h"
 
 namespace tapegrad {
 
-Moment::Moment(Device device)
-    : host_(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-                .count()) {
+Moment::Moment(Device device) : host_(detail::steady_seconds()) {
   if (device.type != DeviceType::kCuda || detail::context.step_observer != nullptr) return;
   const auto event = std::make_shared<cuda::Event>(device);
   event->record();

@@ -1,7 +1,6 @@
 #include "core/inspect/profiler.h"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <fstream>
 #include <iomanip>
@@ -16,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/internal/call_recorder.h"
+#include "core/base/internal/clock.h"
 #include "core/base/internal/scope.h"
 #include "core/dispatch/implementations.h"
 #include "core/inspect/moment.h"
@@ -39,10 +39,6 @@ struct Collective {
   std::string name;
   double begin, end;  // seconds since the profiler began
 };
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct Open {
   Event event;
@@ -108,7 +104,7 @@ struct Profiler::Record {
   void* before = nullptr;
   bool watching = true;
   Moment origin = Moment(options.device);
-  double host_origin = steady_seconds();
+  double host_origin = detail::steady_seconds();
   std::vector<Open> open = {};
   std::deque<Finished> finished = {};
   std::vector<double> inner = {};  // by depth: seconds of added spans whose outer span is not added

@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "core/base/internal/clock.h"
+
 namespace tapegrad::dist {
 namespace {
 
@@ -48,10 +50,6 @@ extern "C" void write_note(int signal) {
 
 }  // namespace
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// The wait of one collective: its deadline, and who has arrived.
 class Connection::Wait final : public Waiting {
  public:
@@ -60,7 +58,7 @@ class Connection::Wait final : public Waiting {
         connection_(group.connection),
         group_(group),
         own_(own),
-        begin_(now()),
+        begin_(detail::steady_seconds()),
         seconds_(group.connection.timeout_) {}
   ~Wait() { withdraw_note(); }
 
@@ -70,7 +68,7 @@ class Connection::Wait final : public Waiting {
       sched_yield();
       return;
     }
-    const double waited = now() - begin_;
+    const double waited = detail::steady_seconds() - begin_;
     if (waited > seconds_)
       throw TimeoutError(
           absl::StrCat(describe(), " has waited for ", waited, " s: ", who_is_here()));
@@ -266,7 +264,7 @@ void Connection::run(Job& job) {
   std::memcpy(own.text, job.text.data(), length);
   std::exception_ptr error;
   int64_t note = job.note;
-  const double begin = now();
+  const double begin = detail::steady_seconds();
   Wait wait(group, own);
   try {
     std::vector<Header> all(static_cast<size_t>(group.size()));
@@ -288,7 +286,7 @@ void Connection::run(Job& job) {
   job.move = nullptr;  // drops references to tensors before wait() returns
   const std::lock_guard lock(job.state->mutex);
   job.state->error = error;
-  job.state->interval = {begin, now()};
+  job.state->interval = {begin, detail::steady_seconds()};
   job.state->note = note;
   job.state->is_done = true;
   job.state->changed.notify_all();

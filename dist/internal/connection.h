@@ -34,8 +34,6 @@ inline constexpr int kAbortStatus = 75;
 
 /// Throws ArgumentError unless the time is above 0 and finite.
 void check_timeout(double seconds);
-/// Returns the seconds of the steady clock.
-double now();
 
 class Connection;
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/autograd/internal/capture.h"
+#include "core/base/internal/clock.h"
 #include "core/dispatch/kernels.h"
 #include "core/dispatch/span.h"
 #include "core/tape/internal/backward.h"
@@ -153,7 +154,7 @@ void GradientReducer::require_used(const std::vector<bool>& used) const {
 
 void GradientReducer::start_pass(const std::vector<bool>& used, bool is_active) {
   next_ = 0;
-  begin_ = now();
+  begin_ = detail::steady_seconds();
   for (Bucket& bucket : buckets_) bucket.missing = bucket.leaves.size();
   if (!options_.find_unused_parameters && !is_joining()) return;
   own_passes_ += is_active;
@@ -275,7 +276,7 @@ void GradientReducer::on_gradient(size_t leaf, Variable& gradient) {
 
 void GradientReducer::send(size_t index) {
   Bucket& bucket = buckets_[index];
-  bucket.ready = now();
+  bucket.ready = detail::steady_seconds();
   const ReduceOptions how{is_joining() ? ReduceOp::kSum : ReduceOp::kMean, options_.compress,
                           bucket.name, told_};
   if (!shards()) {
@@ -283,9 +284,9 @@ void GradientReducer::send(size_t index) {
     return;
   }
   if (index >= kInFlight) {  // so that few buckets are in memory
-    const double begin = now();
+    const double begin = detail::steady_seconds();
     buckets_[index - kInFlight].pending.wait();
-    stats_.exposed += now() - begin;
+    stats_.exposed += detail::steady_seconds() - begin;
   }
   bucket.arrived =
       Tensor::empty({bucket.flat.numel() / world_.size()}, bucket.dtype, bucket.device);
@@ -294,14 +295,14 @@ void GradientReducer::send(size_t index) {
 }
 
 void GradientReducer::finish(std::span<Variable> gradients) {
-  const double begin = now();
+  const double begin = detail::steady_seconds();
   {
     const OpSpan span("all_reduce", Pass::kBackward);
     used_pending_.wait();
     for (const Bucket& bucket : buckets_) bucket.pending.wait();
   }
   if (is_joining()) active_ = used_.data<int64_t>()[leaves_.size()];
-  const double end = now();
+  const double end = detail::steady_seconds();
   stats_.last.clear();
   for (const Bucket& bucket : buckets_) {
     const Interval interval = bucket.pending.interval();

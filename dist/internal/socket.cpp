@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/base/internal/clock.h"
 #include "dist/communicator.h"
 #include "dist/internal/connection.h"
 
@@ -84,8 +85,8 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 
 }  // namespace
 
-Deadline Deadline::in(double seconds) { return {now() + seconds}; }
-double Deadline::left() const { return std::max(end - now(), 0.0); }
+Deadline Deadline::in(double seconds) { return {detail::steady_seconds() + seconds}; }
+double Deadline::left() const { return std::max(end - detail::steady_seconds(), 0.0); }
 
 Socket& Socket::operator=(Socket&& other) noexcept {
   std::swap(fd_, other.fd_);
