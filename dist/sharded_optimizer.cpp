@@ -10,6 +10,7 @@
 #include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
 #include "dist/data_parallel.h"
+#include "dist/internal/device_moves.h"
 #include "dist/internal/gradient_reducer.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
@@ -20,11 +21,6 @@ namespace tapegrad::dist {
 namespace {
 
 constexpr int64_t kRowBytes = 25 << 20;  // bounds the memory of write()
-
-/// Returns a view of `count` elements of a contiguous tensor, as a row.
-Tensor elements(const Tensor& x, int64_t first, int64_t count) {
-  return x.with_layout(StridedLayout{{count}, {1}, x.layout().offset + first});
-}
 
 /// "state.3.exp_avg" is the state "exp_avg" of number 3.
 struct StateName {

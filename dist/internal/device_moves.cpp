@@ -8,17 +8,17 @@
 #include "ops/bitwise.h"
 
 namespace tapegrad::dist {
+
+Tensor elements(const Tensor& x, int64_t first, int64_t count) {
+  return x.with_layout(contiguous_layout({count}, x.layout().offset + first));
+}
+
 namespace {
 
 constexpr int64_t kDevicePieceBytes = 64 << 20;  // bounds the memory for messages
 
 void* device_bytes(const Tensor& x) {
   return x.storage().data() + x.layout().offset * size_of(x.dtype());
-}
-
-/// Returns a row of elements of a contiguous tensor.
-Tensor row(const Tensor& x, int64_t first, int64_t count) {
-  return x.with_layout(StridedLayout{{count}, {1}, x.layout().offset + first});
 }
 
 void copy(const Tensor& from, Tensor to) { kernels::copy(from, to); }
@@ -49,7 +49,7 @@ Tensor exchange_and_sum(NcclLink& link, const Reduction& how, const Tensor& out)
   link.all_to_all(device_bytes(out), device_bytes(in), size_t(part * size_of(how.wire)));
   const bool is_short = how.wire == f16 || how.wire == bf16;
   const auto of_rank = [&](int64_t r) {
-    const Tensor values = row(in, r * part, part);
+    const Tensor values = elements(in, r * part, part);
     return is_short ? values.to(f32) : values;
   };
   const NoGrad no_grad;
@@ -70,12 +70,12 @@ void reduce_on_device(NcclLink& link, const Reduction& how, const Tensor& x) {
     const int64_t count = std::min(piece, x.numel() - first);
     const int64_t part = (count + ranks - 1) / ranks;
     const Tensor all = Tensor::empty({part * ranks}, how.wire, x.device());
-    copy(row(x, first, count), row(all, 0, count));
-    if (Tensor rest = row(all, count, part * ranks - count); rest.numel() > 0)
+    copy(elements(x, first, count), elements(all, 0, count));
+    if (Tensor rest = elements(all, count, part * ranks - count); rest.numel() > 0)
       kernels::fill(rest, 0);
     const Tensor sum = exchange_and_sum(link, how, all);
     link.all_gather(device_bytes(sum), device_bytes(all), size_t(part * size_of(how.wire)));
-    copy(row(all, 0, count), row(x, first, count));
+    copy(elements(all, 0, count), elements(x, first, count));
   }
 }
 
@@ -87,8 +87,8 @@ void reduce_scatter_on_device(NcclLink& link, const Reduction& how, const Tensor
     const int64_t count = std::min(piece, part - first);
     const Tensor all = Tensor::empty({count * ranks}, how.wire, x.device());
     for (int64_t r = 0; r < ranks; ++r)
-      copy(row(x, r * part + first, count), row(all, r * count, count));
-    copy(exchange_and_sum(link, how, all), row(own, first, count));
+      copy(elements(x, r * part + first, count), elements(all, r * count, count));
+    copy(exchange_and_sum(link, how, all), elements(own, first, count));
   }
 }
 

@@ -8,6 +8,9 @@
 
 namespace tapegrad::dist {
 
+/// Returns a view of `count` elements of a contiguous tensor, as a row.
+Tensor elements(const Tensor& x, int64_t first, int64_t count);
+
 struct Reduction {
   DType dtype;
   DType wire;  // dtype of the messages
