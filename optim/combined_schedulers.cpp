@@ -17,7 +17,7 @@ WarmupLR::WarmupLR(const OptimizerHere& optimizer, Scheduler& after, WarmupOptio
     : Scheduler(optimizer), after_(after), options_(options) {
   const ErrorLine line(optimizer.where());
   require_positive("WarmupLR", ".warmup_steps", double(options.warmup_steps));
-  check_range("WarmupLR", "start_factor", options.start_factor, 0, 1.0000001);
+  require_share("WarmupLR", "start_factor", options.start_factor);
   bases_ = after.bases_;
   initials_ = after.initials_;
   apply();

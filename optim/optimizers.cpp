@@ -198,7 +198,7 @@ void RMSprop::set_momentum(Group& group, double momentum) const {
 }
 void RMSprop::check_group(const Group& group) const {
   const RMSpropOptions options = options_of(group);
-  check_range("RMSprop", "alpha", options.alpha, 0, 1.0000001);
+  require_share("RMSprop", "alpha", options.alpha);
   check_range("RMSprop", "momentum", options.momentum, 0, kNoLimit);
   check_range("RMSprop", "eps", options.eps, 0, kNoLimit);
 }
@@ -233,7 +233,7 @@ AdadeltaOptions Adadelta::options_of(const Group& group) const {
 }
 void Adadelta::check_group(const Group& group) const {
   const AdadeltaOptions options = options_of(group);
-  check_range("Adadelta", "rho", options.rho, 0, 1.0000001);
+  require_share("Adadelta", "rho", options.rho);
   check_range("Adadelta", "eps", options.eps, 0, kNoLimit);
 }
 std::vector<Optimizer::StateInfo> Adadelta::state_info(const Group&) const {

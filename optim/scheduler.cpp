@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <utility>
 
@@ -225,8 +224,7 @@ LinearLR::LinearLR(const OptimizerHere& optimizer, LinearLROptions options)
   require_positive("LinearLR", ".total_iters", double(options.total_iters));
   if (!(options.start_factor > 0 && options.start_factor <= 1))
     fail<ArgumentError>("LinearLR: start_factor is ", options.start_factor, ", not in (0, 1]");
-  if (!(options.end_factor >= 0 && options.end_factor <= 1))
-    fail<ArgumentError>("LinearLR: end_factor is ", options.end_factor, ", not in [0, 1]");
+  require_share("LinearLR", "end_factor", options.end_factor);
   apply();
 }
 double LinearLR::rate(double base, int64_t t) const {
@@ -250,7 +248,7 @@ OneCycleLR::OneCycleLR(const OptimizerHere& optimizer, OneCycleLROptions options
     options_.total_steps = options.epochs * options.steps_per_epoch;
   }
   require_positive("OneCycleLR", ".total_steps", double(options_.total_steps));
-  check_range("OneCycleLR", "pct_start", options.pct_start, 0, 1.0000001);
+  require_share("OneCycleLR", "pct_start", options.pct_start);
   require_positive("OneCycleLR", ".div_factor", options.div_factor);
   require_positive("OneCycleLR", ".final_div_factor", options.final_div_factor);
   check_momenta("OneCycleLR", options.base_momentum, options.max_momentum);
@@ -339,7 +337,7 @@ double CosineAnnealingWarmRestarts::rate_at(double base, double t) const {
 ConstantLR::ConstantLR(const OptimizerHere& optimizer, double factor, int64_t total_iters)
     : Scheduler(optimizer), factor_(factor), total_(total_iters) {
   const ErrorLine line(optimizer.where());
-  check_range("ConstantLR", "factor", factor, 0, 1.0000001);
+  require_share("ConstantLR", "factor", factor);
   require_from("ConstantLR", "total_iters", total_iters, 0);
   apply();
 }

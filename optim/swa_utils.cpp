@@ -5,12 +5,12 @@
 #include "nn/internal/module_modes.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "optim/internal/checks.h"
 
 namespace tapegrad::optim::swa_utils {
 
 AverageFn get_ema_avg_fn(double decay) {
-  if (!(decay >= 0 && decay <= 1))
-    fail<ArgumentError>("get_ema_avg_fn: decay is ", decay, ", not in [0, 1]");
+  require_share("get_ema_avg_fn", "decay", decay);
   return [decay](const Variable& average, const Variable& value, int64_t) {
     return decay * average + (1 - decay) * value;
   };

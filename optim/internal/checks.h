@@ -6,8 +6,11 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "ops/option_checks.h"
 
 namespace tapegrad::optim {
+
+using tapegrad::detail::require_share;
 
 /// Upper limit of an option that has none, for check_range().
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();

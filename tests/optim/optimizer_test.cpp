@@ -11,9 +11,13 @@
 #include "ops/create.h"
 #include "ops/reduce.h"
 #include "optim/adam_variants.h"
+#include "optim/scheduler.h"
+#include "tests/error_message.h"
 
 namespace tapegrad::optim {
 namespace {
+
+using testing::expect_error;
 
 constexpr int kSize = 37, kSteps = 6;
 
@@ -379,6 +383,19 @@ TEST(Optimizer, TakesNamedParameters) {
   SGD sgd(net.named_parameters(), 0.1);
   EXPECT_EQ(sgd.parameters().size(), 2);
   EXPECT_TRUE(sgd.parameters()[0].is_same(net.weight));
+}
+
+TEST(Optimizer, SomeOptionsMayBeOne) {
+  const Variable p = ones({2}).requires_grad_();
+  SGD sgd({p}, 0.1);
+  EXPECT_NO_THROW(RMSprop({p}, {.alpha = 1}));
+  EXPECT_NO_THROW(ConstantLR(sgd, {.factor = 1}));
+  expect_error<ArgumentError>([&] { RMSprop({p}, {.alpha = 1.5}); },
+                              {"RMSprop: alpha is 1.5, not in [0, 1]"});
+  expect_error<ArgumentError>([&] { Adadelta({p}, {.rho = -1}); },
+                              {"Adadelta: rho is -1, not in [0, 1]"});
+  expect_error<ArgumentError>([&] { ConstantLR(sgd, {.factor = 2}); },
+                              {"ConstantLR: factor is 2, not in [0, 1]"});
 }
 
 }  // namespace
