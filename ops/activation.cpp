@@ -1,7 +1,6 @@
 #include "ops/activation.h"
 
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "core/tape/internal/autocast_operand.h"

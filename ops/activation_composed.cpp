@@ -1,7 +1,5 @@
 #include "ops/activation_composed.h"
 
-#include <limits>
-
 #include "core/base/error.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"

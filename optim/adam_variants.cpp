@@ -1,7 +1,6 @@
 #include "optim/adam_variants.h"
 
 #include <cmath>
-#include <limits>
 #include <tuple>
 
 #include "core/tape/internal/call_line.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "core/autograd/internal/capture.h"
 #include "core/tape/internal/call_line.h"

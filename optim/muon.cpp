@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/tape/internal/call_line.h"
 #include "ops/aliases.h"

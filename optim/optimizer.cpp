@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <iostream>
-#include <iterator>
-#include <limits>
 #include <memory>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "nn/distributions/continuous_distributions.h"
 
 #include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "core/base/error.h"
