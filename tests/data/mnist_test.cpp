@@ -107,6 +107,13 @@ TEST(Mnist, FashionMnistOfThisMachine) {
   EXPECT_EQ(fashion_mnist_class(test.target().to_vector<int64_t>()[0]), "Ankle boot");
 }
 
+TEST(Mnist, NamesOfClasses) {
+  EXPECT_EQ(fashion_mnist_class(0), "T-shirt/top");
+  EXPECT_EQ(fashion_mnist_class(9), "Ankle boot");
+  EXPECT_THROW(fashion_mnist_class(-1), IndexError);
+  EXPECT_THROW(fashion_mnist_class(10), IndexError);
+}
+
 TEST(Mnist, OneHotChecksIds) {
   const Variable ids(Tensor::from<int64_t>(std::vector<int64_t>{0, 3}, {2}));
   EXPECT_EQ(one_hot_targets(ids, 4).to_vector<float>(),

@@ -280,6 +280,18 @@ void buffers_are_those_of_rank_0(const Communicator& world) {
          "the running mean");
 }
 
+void buffers_stay_apart_without_broadcasts(const Communicator& world) {
+  Normed net, alone;
+  DataParallel parallel(net, world, {.broadcast_buffers = false});
+  for (int step = 0; step < 3; ++step) {
+    const Variable x = arange(12).reshape({4, 3}).to(f32) * (world.rank() + 1.0);
+    parallel(x);
+    alone(x);
+  }
+  expect(equal_bits(net.norm.running_mean.value(), alone.norm.running_mean.value()),
+         "the running mean of one rank");
+}
+
 void hooks_and_frozen_parameters(const Communicator& world) {
   Net net, reference;
   for (Net* each : {&net, &reference}) {
@@ -384,6 +396,7 @@ const std::vector<Check>& training_checks() {
       {"unused parameters", unused_parameters},
       {"models that differ", models_that_differ},
       {"buffers are those of rank 0", buffers_are_those_of_rank_0},
+      {"buffers stay apart without broadcasts", buffers_stay_apart_without_broadcasts},
       {"hooks and frozen parameters", hooks_and_frozen_parameters},
       {"buckets are in reverse order", buckets_are_in_reverse_order},
       {"communication overlaps", communication_overlaps},

@@ -184,18 +184,27 @@ TEST(RReLULayer, DrawsSlopesInTraining) {
   EXPECT_THROW(rrelu(x, 0.3, 0.1), ArgumentError);
 }
 
+/// Gives element i of parameter k the value i (7 + k) mod 11 / 10 - 0.5.
+void set_parameters(const std::vector<NamedVariable>& parameters) {
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    const Variable p = parameters[k].variable;
+    const Variable values = (arange(p.numel()) * int64_t(7 + k)).remainder(11).to(f64) / 10.0 - 0.5;
+    p.detach().copy_(values.view(p.shape()));
+  }
+}
+
+Variable softmax_input() {
+  return ((arange(20) * 3).remainder(7).to(f64) / 5.0 - 0.6).view({5, 4});
+}
+
 TEST(AdaptiveLogSoftmax, EqualsPyTorch) {
   AdaptiveLogSoftmaxWithLoss layer(4, 10, {3, 6}, {.div_value = 2.0});
   layer.to(f64);
   const std::vector<NamedVariable> parameters = layer.named_parameters();
   ASSERT_EQ(parameters.size(), 5u);
   EXPECT_EQ(parameters[4].name, "tail.1.1.weight");
-  for (size_t i = 0; i < 5; ++i) {
-    const Variable p = parameters[i].variable;
-    const Variable values = (arange(p.numel()) * int64_t(7 + i)).remainder(11).to(f64) / 10.0 - 0.5;
-    p.detach().copy_(values.view(p.shape()));
-  }
-  const Variable x = ((arange(20) * 3).remainder(7).to(f64) / 5.0 - 0.6).view({5, 4});
+  set_parameters(parameters);
+  const Variable x = softmax_input();
   const auto [output, loss] = layer(x, tensor({0, 2, 4, 9, 6}));
   expect(output, {-1.72402974731606, -1.60771358367911, -2.89055715144315, -2.8627700054926,
                   -3.0982087381233});
@@ -211,6 +220,19 @@ TEST(AdaptiveLogSoftmax, EqualsPyTorch) {
   EXPECT_THROW(layer(x, tensor({0, 2, 4, 10, 6})), IndexError);
   EXPECT_THROW(AdaptiveLogSoftmaxWithLoss(4, 10, {6, 3}), ArgumentError);
   EXPECT_THROW(AdaptiveLogSoftmaxWithLoss(4, 10, {3, 10}), ArgumentError);
+}
+
+TEST(AdaptiveLogSoftmax, BiasOfTheHead) {
+  AdaptiveLogSoftmaxWithLoss layer(4, 10, {3, 6}, {.div_value = 2.0, .head_bias = true});
+  layer.to(f64);
+  const std::vector<NamedVariable> parameters = layer.named_parameters();
+  ASSERT_EQ(parameters.size(), 6u);
+  EXPECT_EQ(parameters[1].name, "head.bias");
+  set_parameters(parameters);
+  const auto [output, loss] = layer(softmax_input(), tensor({0, 2, 4, 9, 6}));
+  expect(output, {-2.3076581864528287, -1.7104044394183007, -3.1813368378536646,
+                  -2.3596189159488876, -2.6601467828958176});
+  expect(loss, {2.4438330325138997});
 }
 
 }  // namespace

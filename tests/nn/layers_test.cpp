@@ -14,8 +14,10 @@
 #include "nn/summary.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/extremes.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/unary.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -103,6 +105,11 @@ TEST(LayerBuilder, FitsEachLayerToTheOneBefore) {
   EXPECT_EQ(net.model()(zeros({2, 1, 28, 28})).shape(), (Shape{2, 10}));
   for (const Variable& parameter : net.model().parameters())
     for (const double value : parameter.to_vector<double>()) ASSERT_LE(std::abs(value), 0.05f);
+  LayerBuilder wide(Shape{50});
+  wide.add('o', {.out = 10, .weight_range = 0.5});
+  const double largest = amax(abs(wide.model().parameters()[0])).item();
+  EXPECT_GT(largest, 0.4) << "the largest of 500 numbers in +-0.5";
+  EXPECT_LE(largest, 0.5);
   EXPECT_THROW(net.add('x', {}), ArgumentError);
   EXPECT_THROW(net.add('m', {}), ArgumentError);
   EXPECT_EQ(net.size(), 4);

@@ -70,6 +70,8 @@ TEST(Module, NamesParametersInOrder) {
   EXPECT_EQ(names(net.named_buffers()), std::vector<std::string>{"seen"});
   EXPECT_EQ(net.parameter_count(), 4 * 3 + 3 + 3 * 3 + 3 + 9 + 9 + 3);
   EXPECT_TRUE(net.named_parameters()[0].variable.is_same(net.fc1.weight));
+  EXPECT_THROW(net.named_parameters()[7], IndexError);
+  EXPECT_THROW(net.named_parameters()["fc9.weight"], ArgumentError);
 }
 
 TEST(Module, ModeReachesAllWithinAndCopies) {

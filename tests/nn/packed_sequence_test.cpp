@@ -30,6 +30,7 @@ TEST(PackedSequence, Pads) {
   const Variable y = pad_sequence(sequences, true, -1);
   EXPECT_EQ(y.shape(), (Shape{3, 4, 3}));
   EXPECT_EQ(select(select(y, 2, 0), 0, 2).to_vector<float>(), (std::vector<float>{3, -1, -1, -1}));
+  EXPECT_TRUE(pad_sequence(sequences, {.batch_first = true, .padding_value = -1}).equal(y));
   const auto [padded, lengths] = pad_packed_sequence(pack_sequence(sequences));
   EXPECT_EQ(lengths, (std::vector<int64_t>{2, 4, 1}));
   EXPECT_EQ(padded.shape(), x.shape());

@@ -97,6 +97,9 @@ TEST(FractionalMaxPool, RefusesSizes) {
                            [&] { fractional_max_pool2d(x, 3, {.output_size = 5}); });
   expect_error<ArgumentError>("give either .output_size or .output_ratio",
                               [&] { fractional_max_pool2d(x, {.kernel_size = 2}); });
+  expect_error<ArgumentError>("give either .output_size or .output_ratio", [&] {
+    fractional_max_pool2d(x, {.kernel_size = 2, .output_size = 3, .output_ratio = 0.5});
+  });
   expect_error<ArgumentError>(".output_ratio is 1, not in (0, 1)",
                               [&] { fractional_max_pool2d(x, 2, {.output_ratio = 1.0}); });
   expect_error<ShapeError>("_random_samples is [1, 2], not [1, 2, 2]", [&] {

@@ -100,6 +100,12 @@ TEST(Scan, NoDifferenceIsTheInput) {
   expect_values(diff(x, 0, -1, make({5}), make({6})), {1, 3, 2});
 }
 
+TEST(Scan, DifferencesWithValuesAtBothEnds) {
+  const Variable x = make({1, 3, 2});  // of 5, 1, 3, 2, 6, 7: -4, 2, -1, 4, 1
+  expect_values(diff(x, {.prepend = make({5}), .append = make({6, 7})}), {-4, 2, -1, 4, 1});
+  expect_values(diff(x, {.n = 2, .prepend = make({5}), .append = make({6, 7})}), {6, -3, 5, -3});
+}
+
 TEST(Scan, DifferencesOfBools) {
   EXPECT_EQ(ints(diff(tensor<bool>({true, true, false}))), (Ints{0, 1}));
   EXPECT_EQ(diff(make({1, 2}), 5).shape(), (Shape{0}));

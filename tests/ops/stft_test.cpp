@@ -10,6 +10,7 @@
 #include "ops/binary.h"
 #include "ops/compare.h"
 #include "ops/create.h"
+#include "ops/index.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -42,6 +43,21 @@ TEST(Stft, EqualsPyTorch) {
                                     -0.20023343240564914, -0.31427421728183436, 0.23602545660177651,
                                     -0.30330242147316067, 0.40934034929453089, 0});
   EXPECT_TRUE(stft(wave, 8, 3, 8, window(8)).equal(centred));
+}
+
+TEST(Stft, PadsInEachMode) {
+  const Variable x = (arange(12) * 7).remainder(5).to(f64);
+  const auto ends = [&](PadMode mode) {  // frequency 1 of the first and the last frame
+    const Variable frames = select(stft(x, 8, {.hop_length = 4, .pad_mode = mode}), 0, 1);
+    return index_select(frames, 0, tensor({0, 3}));
+  };
+  expect_near(ends(PadMode::kReflect),
+              {1.5857864376269049, 0, 2.414213562373095, 2.414213562373095});
+  expect_near(ends(PadMode::kConstant),
+              {-0.7071067811865476, 6.121320343559643, 1.7071067811865475, -3.5355339059327378});
+  expect_near(ends(PadMode::kReplicate),
+              {-0.7071067811865476, 6.121320343559643, -0.2928932188134524, 1.2928932188134525});
+  expect_near(ends(PadMode::kCircular), {1, 2.585786437626905, 1, 2.585786437626905});
 }
 
 TEST(Stft, TheInverseGivesTheSignal) {

@@ -2,6 +2,7 @@
 // expected rates were printed by PyTorch 2.15, with cycle_momentum=False.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "ops/create.h"
@@ -150,6 +151,8 @@ TEST(SchedulerChanges, PartsOfAnEpoch) {
       got, {0.8681980515339464, 0.13425421036992097, 0.9657457896300791, 1.0, 0.1003469336916747});
   EXPECT_EQ(restarts.steps(), 13);
   EXPECT_THROW(restarts.step(-0.5), ArgumentError);
+  EXPECT_THROW(restarts.step(INFINITY), ArgumentError);
+  EXPECT_EQ(restarts.steps(), 13);
 }
 
 TEST(SchedulerChanges, GoOnFromASavedState) {

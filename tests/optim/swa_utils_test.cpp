@@ -43,16 +43,18 @@ TEST(SwaUtils, AveragesOfParametersAndBuffers) {
   set(net, 1);
   AveragedModel mean(net), ema(net, {.avg_fn = get_ema_multi_avg_fn(0.9)});
   AveragedModel with_buffers(net, {.use_buffers = true});
+  AveragedModel multi(net, {.avg_fn = get_swa_avg_fn(), .multi_avg_fn = get_ema_multi_avg_fn(0.9)});
   const Doubles expected[][3] = {{{2, 20, 1}, {2, 20, 1}, {2, 20, 1}},
                                  {{3.5, 50, 2}, {2.299999952316284, 50, 2}, {3.5, 35, 2}},
                                  {{6, 110, 3}, {3.169999837875366, 110, 3}, {6, 60, 3}}};
   for (int i = 0; i < 3; ++i) {
     set(net, Doubles{2, 5, 11}[size_t(i)]);
-    for (AveragedModel<nn::Sequential>* each : {&mean, &ema, &with_buffers})
+    for (AveragedModel<nn::Sequential>* each : {&mean, &ema, &with_buffers, &multi})
       each->update_parameters(net);
     expect_near(state_of(mean), expected[i][0]);
     expect_near(state_of(ema), expected[i][1]);
     expect_near(state_of(with_buffers), expected[i][2]);
+    EXPECT_EQ(state_of(multi), state_of(ema));
   }
   mean.eval();
   const Variable x = full({2, 1}, 3.0);

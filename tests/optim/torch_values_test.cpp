@@ -205,6 +205,13 @@ TEST(TorchValues, LBFGS) {
                139.28409088763908, 40);
 }
 
+TEST(TorchValues, LBFGSEndsAfterASmallChange) {
+  expect_lbfgs({.max_iter = 30, .tolerance_change = 0.5, .line_search_fn = "strong_wolfe"}, 1,
+               {-0.9908014748690083, 0.5032020182418009, -0.3127304482825538, 0.6932660586066369},
+               281.7, 2);
+  expect_lbfgs({.tolerance_change = 1e6}, 1, {-1.2, 1.0, -0.5, 0.8}, 281.7, 1);
+}
+
 TEST(TorchValues, LBFGSWithALineSearch) {
   expect_lbfgs(
       {.max_iter = 8, .line_search_fn = "strong_wolfe"}, 1,

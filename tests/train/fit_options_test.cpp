@@ -335,5 +335,25 @@ TEST(FitOptions, ASignalEndsTheEpochAndSaysWhere) {
       << "the default handler is back";
 }
 
+TEST(FitOptions, SignalsAreLeftAloneOnRequest) {
+  nn::Sequential net = make_net();
+  optim::SGD sgd(net, 0.1);
+  DataLoader batches(points(8), {.batch_size = 8});
+  for (const bool handled : {true, false}) {
+    bool is_default = false;
+    const auto look = [&](Training&) {
+      struct sigaction now;
+      sigaction(SIGTERM, nullptr, &now);
+      is_default = now.sa_handler == SIG_DFL;
+    };
+    fit(net, batches, sgd,
+        {.epochs = 1,
+         .handle_signals = handled,
+         .progress = kQuiet,
+         .callbacks = {{.before_batch = look}}});
+    EXPECT_EQ(is_default, !handled);
+  }
+}
+
 }  // namespace
 }  // namespace tapegrad
