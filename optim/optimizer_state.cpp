@@ -1,10 +1,11 @@
 // State of optimizers: its tensors, and saving and loading them.
 #include <algorithm>
 #include <iterator>
-#include <limits>
+#include <utility>
 
 #include "core/autograd/internal/capture.h"
 #include "core/base/internal/classic_text.h"
+#include "optim/internal/checks.h"
 #include "optim/optimizer.h"
 
 namespace tapegrad::optim {
@@ -16,6 +17,72 @@ constexpr const char* kCount = ".params";
 DType state_dtype(DType param) { return param == f16 || param == bf16 ? f32 : param; }
 
 Tensor scalar_tensor(Number value, DType dtype) { return Tensor::full({}, value, dtype); }
+
+/// Reads the entries of a state and collects what does not fit.
+class StateReader {
+ public:
+  explicit StateReader(const TensorMap& state) : state_(state) {}
+
+  /// Returns the entry, or an empty tensor if the state has no such entry.
+  Tensor find(const std::string& name, const Shape& shape, DType dtype) {
+    const auto found = state_.find(name);
+    if (found == state_.end()) {
+      wrong_ << "\n  missing: " << name;
+      return {};
+    }
+    ++used_;
+    const Tensor& value = found->second;
+    if (value.shape() != shape || value.dtype() != dtype)
+      wrong_ << "\n  " << name << " is " << value.shape() << ' ' << value.dtype() << ", expected "
+             << shape << ' ' << dtype;
+    return value;
+  }
+
+  /// Compares the number of parameters of group g. Files of earlier versions have no such numbers.
+  void check_count(size_t g, const std::string& name, int64_t has) {
+    const auto count = state_.find(name);
+    if (count == state_.end()) return;
+    ++used_;
+    if (count->second.numel() != 1 || count->second.number().to<int64_t>() != has)
+      wrong_ << "\n  group " << g << " has " << count->second.number().to<int64_t>()
+             << " parameters in the state, " << has << " in the optimizer";
+  }
+
+  /// Reads the state of a parameter, whose entries begin with `path`. A parameter that has made no
+  /// step has no entries.
+  void read(const std::string& path, const auto& infos, auto& slot) {
+    slot.steps = 0;
+    slot.state.clear();
+    const auto steps = state_.find(path + "step");
+    if (steps == state_.end()) return;
+    ++used_;
+    if (steps->second.numel() != 1)
+      wrong_ << "\n  " << path << "step is not one number";
+    else
+      slot.steps = steps->second.number().to<int64_t>();
+    if (slot.steps < 0) wrong_ << "\n  " << path << "step is " << slot.steps << ", below 0";
+    const Variable& param = slot.param;
+    slot.shape = param.shape();
+    for (const auto& info : infos) {
+      const auto shape = info.shape_for(slot.shape);
+      slot.state.push_back(shape ? find(path + info.name, *shape, state_dtype(param.dtype()))
+                                 : Tensor());
+    }
+  }
+
+  /// Throws ArgumentError, which lists the faults, if there are any.
+  void finish(std::string_view kind) {
+    if (used_ < state_.size())
+      wrong_ << "\n  " << state_.size() - used_ << " names that belong to no parameter";
+    if (const std::string text = wrong_.str(); !text.empty())
+      fail<ArgumentError>(kind, ": load_state_dict: the state does not fit:", text);
+  }
+
+ private:
+  const TensorMap& state_;
+  ClassicText wrong_;
+  size_t used_ = 0;
+};
 
 }  // namespace
 
@@ -90,68 +157,24 @@ std::vector<Tensor> Optimizer::state() const {
 
 void Optimizer::load_state_dict(const TensorMap& state) {
   require_here("load_state_dict()");
-  ClassicText wrong;
-  size_t used = 0;
-  const auto find = [&](const std::string& name, const Shape& shape, DType dtype) {
-    const auto found = state.find(name);
-    if (found == state.end()) {
-      wrong << "\n  missing: " << name;
-      return Tensor();
-    }
-    ++used;
-    const Tensor& value = found->second;
-    if (value.shape() != shape || value.dtype() != dtype)
-      wrong << "\n  " << name << " is " << value.shape() << ' ' << value.dtype() << ", expected "
-            << shape << ' ' << dtype;
-    return value;
-  };
-
   settle();
+  StateReader reader(state);
   std::vector<Group> loaded = groups_;
   std::vector<std::pair<double*, Tensor>> rates;
   int64_t number = 0;
   for (size_t g = 0; g < loaded.size(); ++g) {
     const std::vector<StateInfo> infos = state_info(loaded[g]);
     const std::string prefix = "groups." + std::to_string(g);
-    rates.emplace_back(&loaded[g].lr, find(prefix + ".lr", {}, f64));
-    rates.emplace_back(&loaded[g].weight_decay, find(prefix + ".weight_decay", {}, f64));
-    // Files of earlier versions have no numbers of parameters.
-    if (const auto count = state.find(prefix + kCount); count != state.end()) {
-      ++used;
-      const auto has = int64_t(loaded[g].slots.size());
-      if (count->second.numel() != 1 || count->second.number().to<int64_t>() != has)
-        wrong << "\n  group " << g << " has " << count->second.number().to<int64_t>()
-              << " parameters in the state, " << has << " in the optimizer";
-    }
-    for (Slot& slot : loaded[g].slots) {
-      const std::string path = "state." + std::to_string(number++) + '.';
-      const auto steps = state.find(path + "step");
-      slot.steps = 0;
-      slot.state.clear();
-      if (steps == state.end()) continue;  // this parameter has not made a step yet
-      ++used;
-      if (steps->second.numel() != 1)
-        wrong << "\n  " << path << "step is not one number";
-      else
-        slot.steps = steps->second.number().to<int64_t>();
-      if (slot.steps < 0) wrong << "\n  " << path << "step is " << slot.steps << ", below 0";
-      const Variable& param = slot.param;
-      slot.shape = param.shape();
-      for (const StateInfo& info : infos) {
-        const auto shape = info.shape_for(slot.shape);
-        slot.state.push_back(shape ? find(path + info.name, *shape, state_dtype(param.dtype()))
-                                   : Tensor());
-      }
-    }
+    rates.emplace_back(&loaded[g].lr, reader.find(prefix + ".lr", {}, f64));
+    rates.emplace_back(&loaded[g].weight_decay, reader.find(prefix + ".weight_decay", {}, f64));
+    reader.check_count(g, prefix + kCount, int64_t(loaded[g].slots.size()));
+    for (Slot& slot : loaded[g].slots)
+      reader.read("state." + std::to_string(number++) + '.', infos, slot);
   }
-  if (used < state.size())
-    wrong << "\n  " << state.size() - used << " names that belong to no parameter";
-  if (const std::string text = wrong.str(); !text.empty())
-    fail<ArgumentError>(kind_, ": load_state_dict: the state does not fit:", text);
+  reader.finish(kind_);
   for (auto& [rate, value] : rates) {
     *rate = value.item();
-    check_range(kind_ + ": load_state_dict", "a rate", *rate, 0,
-                std::numeric_limits<double>::infinity());
+    check_range(kind_ + ": load_state_dict", "a rate", *rate, 0, kNoLimit);
   }
   for (Group& group : loaded) {
     group.initial_lr = group.lr;
