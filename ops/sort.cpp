@@ -14,6 +14,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/operands.h"
 #include "ops/internal/shared_choice.h"
 #include "ops/internal/value_checks.h"
 #include "ops/reshape.h"
@@ -151,6 +152,34 @@ Variable median(const Variable& x, Where where) {
   return apply(SharedChoice{chosen.value()}, where, x);
 }
 
+namespace {
+
+/// Returns the values at the positions `rank`, along the last dimension of ordered rows. A position
+/// between two elements is interpolated.
+Variable values_at(const Variable& ordered, const Variable& rank, Interpolation interpolation,
+                   Where where) {
+  const auto at = [&](const Variable& position) {
+    return gather(ordered, -1, position.to(i64), where);
+  };
+  const Variable below = floor(rank), above = ceil(rank);
+  switch (interpolation) {
+    case Interpolation::kLower:
+      return at(below);
+    case Interpolation::kHigher:
+      return at(above);
+    case Interpolation::kMidpoint:
+      return lerp(at(below), at(above), {0.5, where});
+    case Interpolation::kNearest:
+      return at(round(rank));
+    case Interpolation::kLinear:
+      break;
+  }
+  const DType dtype = ordered.dtype(), fine = compute_dtype(dtype);
+  return lerp(at(below).to(fine), at(above).to(fine), {(rank - below).to(fine), where}).to(dtype);
+}
+
+}  // namespace
+
 Variable quantile(const Variable& input, const Variable& q, QuantileOptions options, Where where) {
   const ErrorLine line(where);
   require_float("quantile", input.value());
@@ -180,32 +209,9 @@ Variable quantile(const Variable& input, const Variable& q, QuantileOptions opti
   }
   Shape shape = ordered.shape();
   shape[shape.rank() - 1] = q.numel();
-  const DType fine = size_of(x.dtype()) == 2 ? f32 : x.dtype();
   Variable rank = expand(position, shape);
   if (!selects) rank = tapegrad::where(wrong, double(n - 1), rank);
-  const auto at = [&](const Variable& where_to) {
-    return gather(ordered, -1, where_to.to(i64), where);
-  };
-  const Variable below = floor(rank), above = ceil(rank);
-  Variable y;
-  switch (options.interpolation) {
-    case Interpolation::kLinear:
-      y = lerp(at(below).to(fine), at(above).to(fine), {(rank - below).to(fine), where})
-              .to(x.dtype());
-      break;
-    case Interpolation::kLower:
-      y = at(below);
-      break;
-    case Interpolation::kHigher:
-      y = at(above);
-      break;
-    case Interpolation::kMidpoint:
-      y = lerp(at(below), at(above), {0.5, where});
-      break;
-    case Interpolation::kNearest:
-      y = at(round(rank));
-      break;
-  }
+  Variable y = values_at(ordered, rank, options.interpolation, where);
   Dims to_front{y.rank() - 1};
   for (int i = 0; i < y.rank() - 1; ++i) to_front.push_back(i);
   y = permute(y, to_front, where);  // [q, ..., the dimension exchanged with dim, ...]
