@@ -65,6 +65,23 @@ void sync_batch_norm_equals_the_whole_batch(const Communicator& world) {
   }
 }
 
+void layers_refuse_sizes_that_do_not_fit(const Communicator& world) {
+  const auto expect_refused = [](const std::string& what, const auto& make) {
+    try {
+      make();
+    } catch (const ArgumentError&) {
+      return;
+    }
+    expect(false, what);
+  };
+  expect_refused("SyncBatchNorm of no features",
+                 [&] { SyncBatchNorm({.num_features = 0}, world); });
+  if (world.size() == 1) return;
+  const nn::Linear uneven({.in_features = world.size() + 1, .out_features = world.size() + 1});
+  expect_refused("ColumnLinear of uneven parts", [&] { ColumnLinear(uneven, world); });
+  expect_refused("RowLinear of uneven parts", [&] { RowLinear(uneven, world); });
+}
+
 void split_linear_layers_equal_one_process(const Communicator& world) {
   const int64_t hidden = 12 * world.size();
   nn::Linear up({.in_features = 7, .out_features = hidden});
@@ -290,6 +307,7 @@ void sharded_gradients_save_memory(const Communicator& world) {
 const std::vector<Check>& model_checks() {
   static const std::vector<Check> all = {
       {"SyncBatchNorm equals the whole batch", sync_batch_norm_equals_the_whole_batch},
+      {"layers refuse sizes that do not fit", layers_refuse_sizes_that_do_not_fit},
       {"split Linear layers equal one process", split_linear_layers_equal_one_process},
       {"split attention heads equal one process", split_attention_heads_equal_one_process},
       {"all_reduce has a gradient", all_reduce_has_a_gradient},

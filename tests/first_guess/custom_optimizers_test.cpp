@@ -75,6 +75,7 @@ TEST(CustomOptimizers, FitOfAnOptimizerWithItsOwnStep) {
       fit(fc, x, y, sgd, nn::MSELoss(), {.epochs = 5, .verbose = 0, .accuracy = false});
   EXPECT_LT(history["loss"].back(), history["loss"].front());
   EXPECT_EQ(history.epochs[0]["loss"], history["loss"][0]);
+  EXPECT_THROW(history["no_such_value"], ArgumentError);
   TensorDataset data(x, y);
   DataLoader loader(data, {.batch_size = 8});
   fit(fc, loader, sgd, nn::L1Loss(), {.verbose = 0, .accuracy = false});

@@ -77,6 +77,18 @@ TEST(FunctionalCall, ReplacesTiedWeightsTogether) {
   EXPECT_TRUE(tied.embedding.weight.is_same(before));
 }
 
+TEST(ParametersToVector, ReadsBackAsManyNumbers) {
+  const Linear from(2, 3), to(2, 3);
+  const Variable vector = utils::parameters_to_vector(from.parameters());
+  EXPECT_EQ(vector.shape(), Shape{9});
+  utils::vector_to_parameters(vector, to.parameters());
+  EXPECT_TRUE(to.weight.equal(from.weight));
+  EXPECT_TRUE(to.bias.equal(from.bias));
+  EXPECT_THROW(utils::vector_to_parameters(ones({8}), to.parameters()), ShapeError);
+  EXPECT_THROW(utils::vector_to_parameters(ones({10}), to.parameters()), ShapeError);
+  EXPECT_TRUE(to.weight.equal(from.weight)) << "an error changes nothing";
+}
+
 TEST(PerSampleGradients, AreThoseOfEachExample) {
   Sequential net = model();
   const Variable x = randn({4, 3}, {.dtype = f64}), target = randn({4, 2}, {.dtype = f64});

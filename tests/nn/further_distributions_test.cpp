@@ -170,6 +170,7 @@ TEST(FurtherDistributions, Discrete) {
   expect(RelaxedOneHotCategorical(0.5, q).log_prob(t({0.1, 0.2, 0.7})), {0.276374890609782});
   EXPECT_THROW(Binomial(-1, p), ArgumentError);
   EXPECT_THROW(Poisson(b).entropy(), ArgumentError);
+  EXPECT_THROW(FisherSnedecor(b, b).entropy(), ArgumentError);
   EXPECT_THROW(RelaxedOneHotCategorical(0.5, q).mean(), ArgumentError);
   EXPECT_THROW(RelaxedOneHotCategorical(0.5, q).variance(), ArgumentError);
   EXPECT_THROW(RelaxedOneHotCategorical(0.5, q).entropy(), ArgumentError);

@@ -131,6 +131,7 @@ TEST(Forms, NamesOfReductions) {
   expect_equal(smooth_l1_loss(x, y, "mean", 0.5), smooth_l1_loss(x, y, 0.5));
   expect_equal(kl_div(log(x), y, "batchmean"), kl_div(log(x), y, false, Reduction::kSum) / 2);
   EXPECT_THROW(mse_loss(x, y, "average"), ArgumentError);
+  EXPECT_THROW(kl_div(log(x), y, "average"), ArgumentError);
 }
 
 TEST(Forms, NestedLists) {

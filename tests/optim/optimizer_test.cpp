@@ -385,6 +385,14 @@ TEST(Optimizer, TakesNamedParameters) {
   EXPECT_TRUE(sgd.parameters()[0].is_same(net.weight));
 }
 
+TEST(Optimizer, OptionsOfAGroupByName) {
+  const Variable p = ones({2}).requires_grad_();
+  SGD sgd({p}, 0.1);
+  sgd.param_groups()[0]["lr"] = 0.5;
+  EXPECT_EQ(sgd.lr(), 0.5);
+  EXPECT_THROW(sgd.param_groups()[0]["rate"], ArgumentError);
+}
+
 TEST(Optimizer, SomeOptionsMayBeOne) {
   const Variable p = ones({2}).requires_grad_();
   SGD sgd({p}, 0.1);

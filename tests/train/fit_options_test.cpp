@@ -263,6 +263,8 @@ TEST(FitOptions, AveragesOfWeights) {
   EXPECT_THROW(other.load_state_dict({}), ArgumentError);
   EXPECT_THROW(Ema(net, {.decay = 1}), ArgumentError);
   EXPECT_THROW(Swa(net, {.every = 0}), ArgumentError);
+  nn::Linear of_unknown_size({.out_features = 2});
+  EXPECT_THROW(Swa{of_unknown_size}, ArgumentError);
 }
 
 TEST(FitOptions, InvalidOnesAreRefused) {

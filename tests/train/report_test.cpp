@@ -35,6 +35,7 @@ TEST(Report, HasEverySectionAndNoReferences) {
   Evaluation result = evaluate(model, batches);
   result.predictions[0] = (result.labels[0] + 1) % 3;  // wrong
   const testing::TempDir dir;
+  EXPECT_THROW(save_report(dir / "missing" / "report.html", {}), IoError);
   save_report(dir / "report.html", {.title = "a < b",
                                     .history = &history,
                                     .evaluation = &result,
