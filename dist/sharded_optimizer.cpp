@@ -235,8 +235,8 @@ TensorMap FlatParameters::cut(const TensorMap& whole) const {
       if (!is_count(name))
         state[name] = tensor;
       else if (tensor.numel() != 1 || tensor.item() != double(count_))
-        fail<ArgumentError>("ShardedOptimizer: ", name, " is ", tensor.item(), ", this model has ",
-                            count_, " parameters");
+        fail<ArgumentError>("ShardedOptimizer: ", name, " is not ", count_,
+                            ", the number of parameters of this model");
       continue;
     }
     if (at.number >= count_)

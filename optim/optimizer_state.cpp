@@ -1,6 +1,7 @@
 // State of optimizers: its tensors, and saving and loading them.
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "core/autograd/internal/capture.h"
@@ -40,12 +41,11 @@ class StateReader {
 
   /// Compares the number of parameters of group g. Files of earlier versions have no such numbers.
   void check_count(size_t g, const std::string& name, int64_t has) {
-    const auto count = state_.find(name);
-    if (count == state_.end()) return;
-    ++used_;
-    if (count->second.numel() != 1 || count->second.number().to<int64_t>() != has)
-      wrong_ << "\n  group " << g << " has " << count->second.number().to<int64_t>()
-             << " parameters in the state, " << has << " in the optimizer";
+    const auto found = state_.find(name);
+    if (found == state_.end()) return;
+    if (const auto count = number_in(*found); count && *count != has)
+      wrong_ << "\n  group " << g << " has " << *count << " parameters in the state, " << has
+             << " in the optimizer";
   }
 
   /// Reads the state of a parameter, whose entries begin with `path`. A parameter that has made no
@@ -55,11 +55,7 @@ class StateReader {
     slot.state.clear();
     const auto steps = state_.find(path + "step");
     if (steps == state_.end()) return;
-    ++used_;
-    if (steps->second.numel() != 1)
-      wrong_ << "\n  " << path << "step is not one number";
-    else
-      slot.steps = steps->second.number().to<int64_t>();
+    slot.steps = number_in(*steps).value_or(0);
     if (slot.steps < 0) wrong_ << "\n  " << path << "step is " << slot.steps << ", below 0";
     const Variable& param = slot.param;
     slot.shape = param.shape();
@@ -79,6 +75,14 @@ class StateReader {
   }
 
  private:
+  /// Returns the whole number of an entry, or nothing if the entry has several elements or none.
+  std::optional<int64_t> number_in(const TensorMap::value_type& entry) {
+    ++used_;
+    if (entry.second.numel() == 1) return entry.second.number().to<int64_t>();
+    wrong_ << "\n  " << entry.first << " is not one number";
+    return {};
+  }
+
   const TensorMap& state_;
   ClassicText wrong_;
   size_t used_ = 0;

@@ -117,6 +117,8 @@ TEST(HostileOptions, T75_LoadedStates) {
     refuse_state(sgd, good, "groups.0.lr", real(rate));
     refuse_state(sgd, good, "groups.0.weight_decay", real(rate));
   }
+  refuse_state(sgd, good, "groups.0.params", whole(2));
+  refuse_state(sgd, good, "groups.0.params", Tensor::full({2}, 1, i64));
   TensorMap stepped = good;
   stepped["state.0.momentum_buffer"] = Tensor::full({2}, 0.0, f64);
   refuse_state(sgd, stepped, "state.0.step", whole(-3));

@@ -324,6 +324,9 @@ TEST(Optimizer, StateOfAnotherNumberOfParametersIsAnError) {
     EXPECT_NE(text.find("group 1 has 1 parameters in the state, 2 in the optimizer"), text.npos)
         << text;
   }
+  state["groups.0.params"] = Tensor::full({2}, 1, i64);
+  expect_error<ArgumentError>("groups.0.params is not one number",
+                              [&] { three.load_state_dict(state); });
   state.erase("groups.0.params"), state.erase("groups.1.params");
   EXPECT_NO_THROW(three.load_state_dict(state));  // as files of earlier versions
 }
