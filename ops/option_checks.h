@@ -9,8 +9,8 @@
 
 namespace tapegrad::detail {
 
-/// Throw ArgumentError unless the value is in [0, 1]; finite and not negative; greater than 0; a
-/// number, not NaN.
+/// Throw ArgumentError unless the value is in [0, 1] (share), finite and not negative (size),
+/// greater than 0 (positive), or anything but NaN (number).
 void require_share(std::string_view of, std::string_view option, double value, Where where = {});
 void require_size(std::string_view of, std::string_view option, double value, Where where = {});
 void require_positive(std::string_view of, std::string_view option, double value, Where where = {});

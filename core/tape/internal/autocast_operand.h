@@ -7,8 +7,8 @@
 //                               bias);
 //
 // This calls the op again with cast operands and with autocast off. The lambda selects among the
-// overloads of the op. An op that is a single node
-// uses apply_wide() instead.
+// overloads of the op. An op that is a single node uses apply_wide() instead, which casts the
+// operands of the node.
 #pragma once
 
 #include <array>
