@@ -16,7 +16,7 @@ Scheduler& SchedulerRef::operator*() const {
 WarmupLR::WarmupLR(const OptimizerHere& optimizer, Scheduler& after, WarmupOptions options)
     : Scheduler(optimizer), after_(after), options_(options) {
   const ErrorLine line(optimizer.where());
-  require_positive("WarmupLR", ".warmup_steps", double(options.warmup_steps));
+  require_positive("WarmupLR", "warmup_steps", double(options.warmup_steps));
   require_share("WarmupLR", "start_factor", options.start_factor);
   bases_ = after.bases_;
   initials_ = after.initials_;

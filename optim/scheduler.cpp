@@ -156,7 +156,7 @@ void Scheduler::load_state_dict(const TensorMap& state) {
 StepLR::StepLR(const OptimizerHere& optimizer, StepLROptions options)
     : Scheduler(optimizer), options_(options) {
   const ErrorLine line(optimizer.where());
-  require_positive("StepLR", ".step_size", double(options.step_size));
+  require_positive("StepLR", "step_size", double(options.step_size));
   check_range("StepLR", "gamma", options.gamma, 0, kNoLimit);
   apply();
 }
@@ -171,7 +171,7 @@ MultiStepLR::MultiStepLR(const OptimizerHere& optimizer, MultiStepLROptions opti
     : Scheduler(optimizer), options_(std::move(options)) {
   const ErrorLine line(optimizer.where());
   if (options_.milestones.empty()) fail<ArgumentError>("MultiStepLR: .milestones are empty");
-  require_from("MultiStepLR", ".milestones[0]", options_.milestones.front(), 0);
+  require_from("MultiStepLR", "milestones[0]", options_.milestones.front(), 0);
   if (!std::is_sorted(options_.milestones.begin(), options_.milestones.end()))
     fail<ArgumentError>("MultiStepLR: .milestones are not ascending");
   check_range("MultiStepLR", "gamma", options_.gamma, 0, kNoLimit);
@@ -202,7 +202,7 @@ CosineAnnealingLR::CosineAnnealingLR(const OptimizerHere& optimizer,
                                      CosineAnnealingLROptions options)
     : Scheduler(optimizer), options_(options) {
   const ErrorLine line(optimizer.where());
-  require_positive("CosineAnnealingLR", ".T_max", double(options.T_max));
+  require_positive("CosineAnnealingLR", "T_max", double(options.T_max));
   check_range("CosineAnnealingLR", "eta_min", options.eta_min, 0, kNoLimit);
   apply();
 }
@@ -221,7 +221,7 @@ double CosineAnnealingLR::next(double now, double base, int64_t t) const {
 LinearLR::LinearLR(const OptimizerHere& optimizer, LinearLROptions options)
     : Scheduler(optimizer), options_(options) {
   const ErrorLine line(optimizer.where());
-  require_positive("LinearLR", ".total_iters", double(options.total_iters));
+  require_positive("LinearLR", "total_iters", double(options.total_iters));
   if (!(options.start_factor > 0 && options.start_factor <= 1))
     fail<ArgumentError>("LinearLR: start_factor is ", options.start_factor, ", not in (0, 1]");
   require_share("LinearLR", "end_factor", options.end_factor);
@@ -240,17 +240,17 @@ double LinearLR::next(double now, double base, int64_t t) const {
 OneCycleLR::OneCycleLR(const OptimizerHere& optimizer, OneCycleLROptions options)
     : Scheduler(optimizer), options_(options) {
   const ErrorLine line(optimizer.where());
-  require_positive("OneCycleLR", ".max_lr", options.max_lr);
+  require_positive("OneCycleLR", "max_lr", options.max_lr);
   if (options.total_steps == 0 && options.epochs > 0 && options.steps_per_epoch > 0) {
     if (options.epochs > INT64_MAX / options.steps_per_epoch)
       fail<ArgumentError>("OneCycleLR: ", options.epochs, " epochs of ", options.steps_per_epoch,
                           " steps are too many");
     options_.total_steps = options.epochs * options.steps_per_epoch;
   }
-  require_positive("OneCycleLR", ".total_steps", double(options_.total_steps));
+  require_positive("OneCycleLR", "total_steps", double(options_.total_steps));
   require_share("OneCycleLR", "pct_start", options.pct_start);
-  require_positive("OneCycleLR", ".div_factor", options.div_factor);
-  require_positive("OneCycleLR", ".final_div_factor", options.final_div_factor);
+  require_positive("OneCycleLR", "div_factor", options.div_factor);
+  require_positive("OneCycleLR", "final_div_factor", options.final_div_factor);
   check_momenta("OneCycleLR", options.base_momentum, options.max_momentum);
   set_initial_rates(options.max_lr / options.div_factor, /*only_unscheduled=*/false);
   apply();
