@@ -285,7 +285,6 @@ void fail(const char* what) {
 void poison(void* p, std::size_t n) { std::memset(p, 0xFF, n); }
 void* dynamic_shared_memory() { return r.dynamic_shared.data(); }
 unsigned lane_id() { return unsigned(r.current) % 32; }
-bool in_kernel() { return r.running; }
 
 int block_barrier(int predicate) {
   Thread& t = r.threads[r.current];

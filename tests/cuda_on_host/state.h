@@ -32,7 +32,6 @@ Stream& to_stream(cudaStream_t stream);  // null is the device's default stream
 extern std::recursive_mutex device_lock;
 bool is_capturing();    // whether this thread is capturing
 bool breaks_capture();  // reports a call that is illegal during capture
-bool in_kernel();
 void drain_all();
 
 /// Sets the seconds that each kernel and copy takes that is enqueued from now on, wherever it runs:
