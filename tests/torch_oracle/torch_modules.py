@@ -126,7 +126,8 @@ def print_table(cases, worst, count, wrong):
 
 Printed by `tests/torch_oracle/torch_modules.py build/tests/torch_oracle/torch_oracle_modules --format=markdown` with PyTorch
 {torch.__version__}: {len(cases)} cases of {len(count)} modules, {len(wrong)} wrong. Each module runs in float64, float32, bfloat16 and float16. The reference is
-PyTorch's module in float64 with the state of tapegrad's module (loaded strictly, so names must be equal) and the same rounded inputs.
+PyTorch's module in float64 with the state of tapegrad's module (loaded strictly, so names must be equal) and the same rounded
+inputs.
 Results, buffers after the call, and gradients of every parameter and input are compared. Where PyTorch implements them, so are
 the gradients of the sum of these gradients times random weights. Errors are the maximum over all dtypes, in units in the last
 place of the largest magnitude. Limits: {LIMITS['out']} for results, {LIMITS['grad']} for gradients, {LIMITS['second']} for second-order gradients.
