@@ -105,28 +105,26 @@ tapegrad::detail::ModuleHooks& Module::hooks() {
 
 namespace {
 
-template <typename Hook>
-void require_function(const Hook& hook) {
-  if (!hook) fail<ArgumentError>("register_hook: the hook is an empty function");
+/// Throws ArgumentError for an empty hook. Notifies a captured step that a hook is registered.
+void prepare_hook(std::string_view caller, bool has_hook) {
+  if (!has_hook) fail<ArgumentError>(caller, ": the hook is an empty function");
+  StepObserver::tell_host_change("registers a hook of a module");
 }
 
 }  // namespace
 
 HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
-  require_function(hook);
-  StepObserver::tell_host_change("registers a hook of a module");
+  prepare_hook("register_forward_pre_hook", bool(hook));
   ++hooks().added;
   return hooks().before.add(std::move(hook));
 }
 HookHandle Module::register_forward_hook(ForwardHook hook) {
-  require_function(hook);
-  StepObserver::tell_host_change("registers a hook of a module");
+  prepare_hook("register_forward_hook", bool(hook));
   ++hooks().added;
   return hooks().after.add(std::move(hook));
 }
 HookHandle Module::register_full_backward_hook(BackwardHook hook) {
-  require_function(hook);
-  StepObserver::tell_host_change("registers a hook of a module");
+  prepare_hook("register_full_backward_hook", bool(hook));
   ++hooks().added;
   return hooks().backward.add(std::move(hook));
 }

@@ -77,14 +77,10 @@ TapeNode::Hooks& TapeNode::hooks() {
 
 namespace {
 
-template <typename Hook>
-void require_function(const Hook& hook) {
-  if (!hook) fail<ArgumentError>("register_hook: the hook is an empty function");
-}
-
-/// Notifies a captured step that a hook is registered. A leaf outlives the step; other nodes do
-/// not.
-void note_hook(const TapeNode& node) {
+/// Throws ArgumentError for an empty hook. Notifies a captured step that a hook of a leaf, which
+/// outlives the step, is registered; other nodes do not outlive it.
+void prepare_hook(const TapeNode& node, std::string_view caller, bool has_hook) {
+  if (!has_hook) fail<ArgumentError>(caller, ": the hook is an empty function");
   if (node.is_leaf()) StepObserver::tell_host_change("registers a hook of a leaf");
 }
 
@@ -94,20 +90,17 @@ HookHandle TapeNode::register_hook(uint32_t output, GradientHook hook) {
   const size_t outputs = is_leaf() ? 1 : gradients().size();
   if (output >= outputs)
     fail<ArgumentError>("register_hook: output ", output, " of ", outputs, " of ", name());
-  require_function(hook);
-  note_hook(*this);
+  prepare_hook(*this, "register_hook", bool(hook));
   ++hooks().added;
   return hooks().gradient.add({output, std::move(hook)});
 }
 HookHandle TapeNode::register_prehook(NodePreHook hook) {
-  require_function(hook);
-  note_hook(*this);
+  prepare_hook(*this, "register_prehook", bool(hook));
   ++hooks().added;
   return hooks().before.add(std::move(hook));
 }
 HookHandle TapeNode::register_hook(NodeHook hook) {
-  require_function(hook);
-  note_hook(*this);
+  prepare_hook(*this, "register_hook", bool(hook));
   ++hooks().added;
   return hooks().after.add(std::move(hook));
 }

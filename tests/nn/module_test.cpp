@@ -74,6 +74,16 @@ TEST(Module, NamesParametersInOrder) {
   EXPECT_THROW(net.named_parameters()["fc9.weight"], ArgumentError);
 }
 
+TEST(Module, EmptyHooksAreErrors) {
+  Linear layer(2, 1);
+  testing::expect_error<ArgumentError>("register_forward_pre_hook: the hook is an empty function",
+                                       [&] { layer.register_forward_pre_hook(ForwardPreHook()); });
+  testing::expect_error<ArgumentError>("register_forward_hook: the hook is an empty function",
+                                       [&] { layer.register_forward_hook(ForwardHook()); });
+  testing::expect_error<ArgumentError>("register_full_backward_hook: the hook is an empty function",
+                                       [&] { layer.register_full_backward_hook(BackwardHook()); });
+}
+
 TEST(Module, ModeReachesAllWithinAndCopies) {
   Net net;
   const Dropout handle = net.block.dropout;
