@@ -12,6 +12,7 @@
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/exponentials.h"
 #include "backends/cpu/tools/matrices.h"
+#include "backends/cpu/tools/optional.h"
 #include "backends/cpu/tools/philox_lanes.h"
 #include "backends/formulas_random.h"
 #include "core/dispatch/implementations.h"
@@ -21,19 +22,19 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kQueries = 128, kKeys = 512;  // block sizes
+constexpr int64_t kBlockQueries = 128, kBlockKeys = 512;  // block sizes
 
-struct Sizes {
+struct AttentionSizes {
   int64_t batch, queries, keys, features, width;  // width: of the values
 
-  Sizes(const Tensor& q, const Tensor& v)
+  AttentionSizes(const Tensor& q, const Tensor& v)
       : batch(q.numel() / (q.shape()[q.rank() - 2] * q.shape()[q.rank() - 1])),
         queries(q.shape()[q.rank() - 2]),
         keys(v.shape()[v.rank() - 2]),
         features(q.shape()[q.rank() - 1]),
         width(v.shape()[v.rank() - 1]) {}
 
-  int64_t block() const { return std::min(kQueries, queries) * std::min(kKeys, keys); }
+  int64_t block() const { return std::min(kBlockQueries, queries) * std::min(kBlockKeys, keys); }
   int64_t shares() const { return batch * queries * keys; }
 };
 
@@ -100,7 +101,7 @@ class Scores {
 template <typename T>
 class Dropout {
  public:
-  Dropout(const kernels::ShareDropout& dropout, const Sizes& sizes)
+  Dropout(const kernels::ShareDropout& dropout, const AttentionSizes& sizes)
       : state_(dropout.state),
         p_(dropout.p),
         below_(formulas::drop_below(p_)),
@@ -138,15 +139,15 @@ class Dropout {
 };
 
 /// With fewer attention weights, starting threads takes longer than the computation.
-constexpr int64_t kFewestForThreads = 1 << 12;
+constexpr int64_t kFewestShares = 1 << 12;
 
 /// Calls run(i, workspace) for i in [0, count), each with a workspace of `values` elements. Uses
 /// many threads if `count` and `shares`, the total number of attention weights, are large enough.
 /// Otherwise uses one thread, which leaves the other threads to the products within run().
 template <typename T, typename Run>
-void for_each_part(int64_t count, int64_t values, int64_t shares, const Run& run) {
+void for_each_task(int64_t count, int64_t values, int64_t shares, const Run& run) {
   const int threads = omp_get_max_threads();
-  const bool many = threads > 1 && count >= threads && shares >= kFewestForThreads;
+  const bool many = threads > 1 && count >= threads && shares >= kFewestShares;
   Tensor memory = Tensor::empty({values * (many ? threads : 1)}, kDTypeOf<T>);
   T* first = memory.data<T>();
   if (!many) {
@@ -165,26 +166,27 @@ void for_each_part(int64_t count, int64_t values, int64_t shares, const Run& run
 }
 
 template <typename T>
-void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor& mask, bool causal,
-             double scale, const kernels::ShareDropout& dropout, Tensor& y, Tensor& log_sums) {
+void attention_forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor& mask,
+                       bool causal, double scale, const kernels::ShareDropout& dropout, Tensor& y,
+                       Tensor& log_sums) {
   const Tensor q = plain(q0), k = plain(k0), v = plain(v0);
-  const Sizes s(q, v);
+  const AttentionSizes s(q, v);
   const Scores<T> scores(mask, causal, scale);
   const Dropout<T> drop(dropout, s);
-  const int64_t blocks = (s.queries + kQueries - 1) / kQueries;
-  for_each_part<T>(s.batch * blocks, s.block(), s.shares(), [&](int64_t part, T* block) {
-    const int64_t head = part / blocks, first = part % blocks * kQueries;
-    const int64_t rows = std::min(kQueries, s.queries - first);
+  const int64_t blocks = (s.queries + kBlockQueries - 1) / kBlockQueries;
+  for_each_task<T>(s.batch * blocks, s.block(), s.shares(), [&](int64_t part, T* block) {
+    const int64_t head = part / blocks, first = part % blocks * kBlockQueries;
+    const int64_t rows = std::min(kBlockQueries, s.queries - first);
     const auto queries = from_row(matrix<T>(q, batch_offset(q, head)), first);
     const auto keys = matrix<T>(k, batch_offset(k, head));
     const auto values = matrix<T>(v, batch_offset(v, head));
     T* to = y.data<T>() + (head * s.queries + first) * s.width;
-    T largest[kQueries], sums[kQueries];
+    T largest[kBlockQueries], sums[kBlockQueries];
     std::fill_n(largest, rows, -std::numeric_limits<T>::infinity());
     std::fill_n(sums, rows, T(0));
     const int64_t end = scores.last_key(first + rows, s.keys);
-    for (int64_t j = 0; j < end; j += kKeys) {
-      const int64_t count = std::min(kKeys, end - j);
+    for (int64_t j = 0; j < end; j += kBlockKeys) {
+      const int64_t count = std::min(kBlockKeys, end - j);
       gemm(rows, count, s.features, queries, transposed(from_row(keys, j)), block, count);
       scores.finish(head, first, j, rows, count, block);
       for (int64_t r = 0; r < rows; ++r) {
@@ -215,11 +217,12 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
 //   dV = (P * D)^T dy, dP = dy V^T * D, dS = P * (dP - row sums of y * dy),
 //   dQ = scale dS K, dK = scale dS^T Q.
 template <typename T>
-void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor& v0,
-              const Tensor& mask, bool causal, double scale, const kernels::ShareDropout& dropout,
-              const Tensor& y, const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
+void attention_backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor& v0,
+                        const Tensor& mask, bool causal, double scale,
+                        const kernels::ShareDropout& dropout, const Tensor& y,
+                        const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
   const Tensor q = plain(q0), k = plain(k0), v = plain(v0);
-  const Sizes s(q, v);
+  const AttentionSizes s(q, v);
   const Scores<T> scores(mask, causal, scale);
   const Dropout<T> drop(dropout, s);
   const auto of_head = [&](Tensor& x, int64_t head, int64_t size) {
@@ -228,7 +231,7 @@ void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor
     return to;
   };
   const int64_t block = s.block();
-  for_each_part<T>(s.batch, 2 * block + s.queries, s.shares(), [&](int64_t head, T* memory) {
+  for_each_task<T>(s.batch, 2 * block + s.queries, s.shares(), [&](int64_t head, T* memory) {
     T *shares = memory, *gradients = memory + block, *totals = memory + 2 * block;
     const auto queries = matrix<T>(q, batch_offset(q, head));
     const auto keys = matrix<T>(k, batch_offset(k, head));
@@ -245,12 +248,12 @@ void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor
         sum += above.data[i * s.width + c] * results[i * s.width + c];
       totals[i] = sum;
     }
-    for (int64_t i = 0; i < s.queries; i += kQueries) {
-      const int64_t rows = std::min(kQueries, s.queries - i);
+    for (int64_t i = 0; i < s.queries; i += kBlockQueries) {
+      const int64_t rows = std::min(kBlockQueries, s.queries - i);
       const auto above_block = from_row(above, i);
       const int64_t end = scores.last_key(i + rows, s.keys);
-      for (int64_t j = 0; j < end; j += kKeys) {
-        const int64_t count = std::min(kKeys, end - j);
+      for (int64_t j = 0; j < end; j += kBlockKeys) {
+        const int64_t count = std::min(kBlockKeys, end - j);
         gemm(rows, count, s.features, from_row(queries, i), transposed(from_row(keys, j)), shares,
              count);
         scores.finish(head, i, j, rows, count, shares);
@@ -284,7 +287,6 @@ void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor
 }
 
 Tensor wide(const Tensor& x) { return x && x.dtype() != boolean ? x.to(f32) : x; }
-Tensor wide_like(const Tensor& y) { return y ? Tensor::empty(y.shape(), f32) : y; }
 
 /// Blockwise attention. The fallback is the composition of other ops (detail::attention_by_ops()).
 struct AttentionBlocks {
@@ -293,22 +295,22 @@ struct AttentionBlocks {
   /// times as fast for 24 queries and keys, 1.1 times for 32 (docs/performance.md).
   static bool accepts(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, bool, double,
                       double, RandomState, const Tensor&, const Tensor&) {
-    const Sizes s(q, v);
+    const AttentionSizes s(q, v);
     return s.queries < 4 || s.queries * s.keys > 1024 || s.batch < 32;
   }
   template <std::floating_point T>
   static void run(TypeTag<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                   bool causal, double scale, double dropout_p, RandomState state, Tensor& y,
                   Tensor& log_sums) {
-    forward<T>(q, k, v, mask, causal, scale, {dropout_p, state}, y, log_sums);
+    attention_forward<T>(q, k, v, mask, causal, scale, {dropout_p, state}, y, log_sums);
   }
   /// Sixteen-bit floats: computes in float and rounds once.
   static void run(OneOf<float16, bfloat16>, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& mask, bool causal, double scale, double dropout_p,
                   RandomState state, Tensor& y, Tensor& log_sums) {
     Tensor to_y = wide_like(y);
-    forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale, {dropout_p, state}, to_y,
-                   log_sums);
+    attention_forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale,
+                             {dropout_p, state}, to_y, log_sums);
     kernels::copy(to_y, y);
   }
 };
@@ -320,15 +322,16 @@ struct AttentionBackwardBlocks {
                   const Tensor& mask, bool causal, double scale, double dropout_p,
                   RandomState state, const Tensor& y, const Tensor& log_sums, Tensor& dq,
                   Tensor& dk, Tensor& dv) {
-    backward<T>(dy, q, k, v, mask, causal, scale, {dropout_p, state}, y, log_sums, dq, dk, dv);
+    attention_backward<T>(dy, q, k, v, mask, causal, scale, {dropout_p, state}, y, log_sums, dq, dk,
+                          dv);
   }
   static void run(OneOf<float16, bfloat16>, const Tensor& dy, const Tensor& q, const Tensor& k,
                   const Tensor& v, const Tensor& mask, bool causal, double scale, double dropout_p,
                   RandomState state, const Tensor& y, const Tensor& log_sums, Tensor& dq,
                   Tensor& dk, Tensor& dv) {
     Tensor to_q = wide_like(dq), to_k = wide_like(dk), to_v = wide_like(dv);
-    backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale,
-                    {dropout_p, state}, wide(y), log_sums, to_q, to_k, to_v);
+    attention_backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale,
+                              {dropout_p, state}, wide(y), log_sums, to_q, to_k, to_v);
     if (dq) kernels::copy(to_q, dq);
     if (dk) kernels::copy(to_k, dk);
     if (dv) kernels::copy(to_v, dv);

@@ -13,13 +13,13 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int kRows = 4;                               // rows of x1 in a tile
-constexpr int kVectors = kLanes<float> >= 16 ? 4 : 2;  // registers of x2 in a tile
-constexpr int64_t kTerms = 64;                         // terms that are added without double
+constexpr int kTileHeight = 4;                             // rows of x1 in a tile
+constexpr int kTileVectors = kLanes<float> >= 16 ? 4 : 2;  // registers of x2 in a tile
+constexpr int64_t kFloatTerms = 64;                        // terms that are added without double
 constexpr int64_t kRowsOfTask = 512;
 
 template <typename V>
-inline constexpr int64_t kColumns = kVectors* kLanes<V>;
+inline constexpr int64_t kTileWidth = kTileVectors* kLanes<V>;
 
 template <typename V>
 struct Squares {
@@ -35,7 +35,7 @@ struct Squares {
   }
 };
 template <typename V>
-struct Sizes {
+struct AbsoluteValues {
   using B = Batch<V>;
   static B add(B sum, B d) { return sum + xsimd::fabs(d); }
   static double join(double a, double b) { return a + b; }
@@ -58,33 +58,35 @@ struct Largest {
   static bool has_doubtful(B) { return false; }
 };
 
-/// Sums over terms [first, last) between kRows rows of a and the columns of `packed`
-/// [k, kColumns<V>].
+/// Sums over terms [first, last) between kTileHeight rows of a and the columns of `packed`
+/// [k, kTileWidth<V>].
 template <typename Norm, typename V>
 [[gnu::always_inline]] inline void add_terms(const V* const* a, const V* packed, int64_t first,
-                                             int64_t last, Batch<V> (*sums)[kVectors]) {
+                                             int64_t last, Batch<V> (*sums)[kTileVectors]) {
   using B = Batch<V>;
-  unrolled<kRows>([&](auto r) { unrolled<kVectors>([&](auto v) { sums[r()][v()] = B(V(0)); }); });
+  unrolled<kTileHeight>(
+      [&](auto r) { unrolled<kTileVectors>([&](auto v) { sums[r()][v()] = B(V(0)); }); });
   for (int64_t i = first; i < last; ++i) {
-    B b[kVectors];
-    unrolled<kVectors>(
-        [&](auto v) { b[v()] = B::load_unaligned(packed + i * kColumns<V> + v() * kLanes<V>); });
-    unrolled<kRows>([&](auto r) {
+    B b[kTileVectors];
+    unrolled<kTileVectors>(
+        [&](auto v) { b[v()] = B::load_unaligned(packed + i * kTileWidth<V> + v() * kLanes<V>); });
+    unrolled<kTileHeight>([&](auto r) {
       const B x(a[r()][i]);
-      unrolled<kVectors>([&](auto v) { sums[r()][v()] = Norm::add(sums[r()][v()], x - b[v()]); });
+      unrolled<kTileVectors>(
+          [&](auto v) { sums[r()][v()] = Norm::add(sums[r()][v()], x - b[v()]); });
     });
   }
 }
 
-/// A tile of distances of at most kTerms terms, kColumns<V> in each row of `to`. Returns false if a
-/// sum is doubtful. The square root of a float is the same in double.
+/// A tile of distances of at most kFloatTerms terms, kTileWidth<V> in each row of `to`. Returns
+/// false if a sum is doubtful. The square root of a float is the same in double.
 template <typename Norm, typename V>
 bool short_tile(const V* const* a, const V* packed, int64_t k, V* const* to) {
-  Batch<V> sums[kRows][kVectors];
+  Batch<V> sums[kTileHeight][kTileVectors];
   add_terms<Norm, V>(a, packed, 0, k, sums);
   bool is_sure = true;
-  unrolled<kRows>([&](auto r) {
-    unrolled<kVectors>([&](auto v) {
+  unrolled<kTileHeight>([&](auto r) {
+    unrolled<kTileVectors>([&](auto v) {
       is_sure = is_sure && !Norm::has_doubtful(sums[r()][v()]);
       Norm::finish(sums[r()][v()]).store_unaligned(to[r()] + v() * kLanes<V>);
     });
@@ -94,18 +96,18 @@ bool short_tile(const V* const* a, const V* packed, int64_t k, V* const* to) {
 
 /// The sums of a tile in double.
 template <typename Norm, typename V>
-void tile(const V* const* a, const V* packed, int64_t k, double (*totals)[kColumns<V>]) {
-  for (int r = 0; r < kRows; ++r) std::fill_n(totals[r], kColumns<V>, 0.0);
-  for (int64_t first = 0; first < k; first += kTerms) {
-    Batch<V> sums[kRows][kVectors];
-    add_terms<Norm, V>(a, packed, first, std::min(k, first + kTerms), sums);
-    alignas(64) V parts[kRows][kColumns<V>];
-    unrolled<kRows>([&](auto r) {
-      unrolled<kVectors>(
+void tile(const V* const* a, const V* packed, int64_t k, double (*totals)[kTileWidth<V>]) {
+  for (int r = 0; r < kTileHeight; ++r) std::fill_n(totals[r], kTileWidth<V>, 0.0);
+  for (int64_t first = 0; first < k; first += kFloatTerms) {
+    Batch<V> sums[kTileHeight][kTileVectors];
+    add_terms<Norm, V>(a, packed, first, std::min(k, first + kFloatTerms), sums);
+    alignas(64) V parts[kTileHeight][kTileWidth<V>];
+    unrolled<kTileHeight>([&](auto r) {
+      unrolled<kTileVectors>(
           [&](auto v) { sums[r()][v()].store_aligned(parts[r()] + v() * kLanes<V>); });
     });
-    for (int r = 0; r < kRows; ++r)
-      for (int64_t c = 0; c < kColumns<V>; ++c)
+    for (int r = 0; r < kTileHeight; ++r)
+      for (int64_t c = 0; c < kTileWidth<V>; ++c)
         totals[r][c] = Norm::join(totals[r][c], double(parts[r][c]));
   }
 }
@@ -120,22 +122,22 @@ double squares_in_double(const V* a, const V* b, int64_t k) {
   return sum;
 }
 
-/// Transposes `width` rows of b to columns of `packed` [k, kColumns<V>], some terms at a time;
+/// Transposes `width` rows of b to columns of `packed` [k, kTileWidth<V>], some terms at a time;
 /// other columns are 0.
 template <typename V>
-void pack(const V* b, int64_t k, int64_t width, V* packed) {
+void pack_columns(const V* b, int64_t k, int64_t width, V* packed) {
   constexpr int64_t kTogether = 16;
   for (int64_t first = 0; first < k; first += kTogether) {
     const int64_t last = std::min(k, first + kTogether);
-    for (int64_t c = 0; c < kColumns<V>; ++c)
+    for (int64_t c = 0; c < kTileWidth<V>; ++c)
       for (int64_t i = first; i < last; ++i)
-        packed[i * kColumns<V> + c] = c < width ? b[c * k + i] : V(0);
+        packed[i * kTileWidth<V> + c] = c < width ? b[c * k + i] : V(0);
   }
 }
 
 template <typename Norm, typename V>
 void distances(const Tensor& x1, const Tensor& x2, Tensor& y) {
-  constexpr int64_t kWidth = kColumns<V>;
+  constexpr int64_t kWidth = kTileWidth<V>;
   const int64_t n = x1.shape()[1], m = x2.shape()[1], k = x1.shape()[2];
   const int64_t strips = (m + kWidth - 1) / kWidth, parts = (n + kRowsOfTask - 1) / kRowsOfTask;
   PerThread memory(k * kWidth * int64_t(sizeof(V) / sizeof(float)));
@@ -147,26 +149,26 @@ void distances(const Tensor& x1, const Tensor& x2, Tensor& y) {
     const V* a = x1.data<V>() + batch * n * k;
     const V* b = x2.data<V>() + (batch * m + column) * k;
     V* packed = reinterpret_cast<V*>(memory.mine());
-    pack(b, k, width, packed);
-    for (int64_t i = begin; i < end; i += kRows) {
-      const V* rows[kRows];
-      for (int r = 0; r < kRows; ++r) rows[r] = a + std::min(i + r, end - 1) * k;
-      if (k <= kTerms) {
-        alignas(64) V some[kRows][kWidth];
-        V* to[kRows];
-        const bool is_whole = width == kWidth && i + kRows <= end;
-        for (int r = 0; r < kRows; ++r)
+    pack_columns(b, k, width, packed);
+    for (int64_t i = begin; i < end; i += kTileHeight) {
+      const V* rows[kTileHeight];
+      for (int r = 0; r < kTileHeight; ++r) rows[r] = a + std::min(i + r, end - 1) * k;
+      if (k <= kFloatTerms) {
+        alignas(64) V some[kTileHeight][kWidth];
+        V* to[kTileHeight];
+        const bool is_whole = width == kWidth && i + kTileHeight <= end;
+        for (int r = 0; r < kTileHeight; ++r)
           to[r] = is_whole ? y.data<V>() + (batch * n + i + r) * m + column : some[r];
         if (short_tile<Norm>(rows, packed, k, to)) {
           if (!is_whole)
-            for (int64_t r = 0; r < std::min<int64_t>(kRows, end - i); ++r)
+            for (int64_t r = 0; r < std::min<int64_t>(kTileHeight, end - i); ++r)
               std::copy_n(some[r], width, y.data<V>() + (batch * n + i + r) * m + column);
           continue;
         }
       }
-      double totals[kRows][kWidth];
+      double totals[kTileHeight][kWidth];
       tile<Norm>(rows, packed, k, totals);
-      for (int64_t r = 0; r < std::min<int64_t>(kRows, end - i); ++r) {
+      for (int64_t r = 0; r < std::min<int64_t>(kTileHeight, end - i); ++r) {
         V* to = y.data<V>() + (batch * n + i + r) * m + column;
         for (int64_t c = 0; c < width; ++c) to[c] = Norm::finish(totals[r][c]);
         for (int64_t c = 0; c < width; ++c)
@@ -179,7 +181,7 @@ void distances(const Tensor& x1, const Tensor& x2, Tensor& y) {
 
 template <typename V>
 void cdist(const Tensor& x1, const Tensor& x2, double p, Tensor& y) {
-  const auto run = p == 1   ? distances<Sizes<V>, V>
+  const auto run = p == 1   ? distances<AbsoluteValues<V>, V>
                    : p == 2 ? distances<Squares<V>, V>
                             : distances<Largest<V>, V>;
   run(x1, x2, y);
@@ -238,17 +240,18 @@ void add_pulls(const V* const* a, const V* const* weights, const V* b, int64_t k
                double* const* totals) {
   using B = Batch<V>;
   constexpr int64_t kLane = kLanes<V>;
-  B x[kRows][kWide];
-  unrolled<kRows>([&](auto r) {
+  B x[kTileHeight][kWide];
+  unrolled<kTileHeight>([&](auto r) {
     unrolled<kWide>([&](auto v) { x[r()][v()] = B::load_unaligned(a[r()] + v() * kLane); });
   });
-  for (int64_t start = 0; start < count; start += kTerms / 2) {
-    B sums[kRows][kWide];
-    unrolled<kRows>([&](auto r) { unrolled<kWide>([&](auto v) { sums[r()][v()] = B(V(0)); }); });
-    for (int64_t j = start; j < std::min(count, start + kTerms / 2); ++j) {
+  for (int64_t start = 0; start < count; start += kFloatTerms / 2) {
+    B sums[kTileHeight][kWide];
+    unrolled<kTileHeight>(
+        [&](auto r) { unrolled<kWide>([&](auto v) { sums[r()][v()] = B(V(0)); }); });
+    for (int64_t j = start; j < std::min(count, start + kFloatTerms / 2); ++j) {
       B other[kWide];
       unrolled<kWide>([&](auto v) { other[v()] = B::load_unaligned(b + j * k + v() * kLane); });
-      unrolled<kRows>([&](auto r) {
+      unrolled<kTileHeight>([&](auto r) {
         const B weight(weights[r()][j]), zero(V(0));
         unrolled<kWide>([&](auto v) {
           const B d = x[r()][v()] - other[v()];
@@ -260,11 +263,11 @@ void add_pulls(const V* const* a, const V* const* weights, const V* b, int64_t k
         });
       });
     }
-    alignas(64) V parts[kRows][kWide * kLane];
-    unrolled<kRows>([&](auto r) {
+    alignas(64) V parts[kTileHeight][kWide * kLane];
+    unrolled<kTileHeight>([&](auto r) {
       unrolled<kWide>([&](auto v) { sums[r()][v()].store_aligned(parts[r()] + v() * kLane); });
     });
-    for (int r = 0; r < kRows; ++r)
+    for (int r = 0; r < kTileHeight; ++r)
       for (int64_t c = 0; c < kWide * kLane; ++c) totals[r][c] += double(parts[r][c]);
   }
 }
@@ -292,7 +295,8 @@ void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y,
   const int64_t parts = (n + kTaskRows - 1) / kTaskRows, padded = (k + kLane - 1) / kLane * kLane;
   const Tensor rows1 = whole_registers<V>(x1), rows2 = whole_registers<V>(x2);
   // Whole sums of add_pulls(), of rows that stay in the second-level cache.
-  const int64_t some = std::clamp<int64_t>((1 << 16) / padded / kTerms * kTerms, kTerms, kSome);
+  const int64_t some =
+      std::clamp<int64_t>((1 << 16) / padded / kFloatTerms * kFloatTerms, kFloatTerms, kSome);
   // Not a multiple of 4 KB, which would put all rows into one set of the cache.
   int64_t stride = std::min(some, (m + 15) / 16 * 16);
   if (stride % 512 == 0) stride += 16;
@@ -316,10 +320,10 @@ void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y,
       const V* b = rows2.data<V>() + (batch * m + from) * padded;
       for (int64_t column = 0; column < padded;) {
         const bool is_wide = column + 2 * kLane <= padded;
-        for (int64_t row = 0; row < rows; row += kRows) {
-          const V *a[kRows], *own[kRows];
-          double* into[kRows];
-          for (int64_t r = 0; r < kRows; ++r) {  // the last row may be computed several times
+        for (int64_t row = 0; row < rows; row += kTileHeight) {
+          const V *a[kTileHeight], *own[kTileHeight];
+          double* into[kTileHeight];
+          for (int64_t r = 0; r < kTileHeight; ++r) {  // the last row may be computed several times
             const int64_t i = std::min(row + r, rows - 1);
             a[r] = rows1.data<V>() + (batch * n + first + i) * padded + column;
             own[r] = weights + i * stride;

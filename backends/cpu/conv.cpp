@@ -9,23 +9,23 @@
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/gemm.h"
 #include "backends/cpu/tools/im2col.h"
+#include "backends/cpu/tools/optional.h"
+#include "backends/cpu/tools/share.h"
 #include "core/dispatch/kernels.h"
 #include "ops/internal/conv_volume.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kParallel = 32768;  // elements that justify a second thread
-
 Patches patches_of(const Shape& x, const Shape& weight, const Shape& y, const Conv2dOptions& o) {
   return {{x[2], x[3]}, {y[2], y[3]}, {weight[2], weight[3]}, o.stride, o.padding, o.dilation};
 }
 
 /// The sizes of one group's product: output channels, elements of a window, and positions.
-struct Group {
+struct GroupSizes {
   int64_t out, patch, positions;  // channels; channels x kernel size; output positions
 };
-Group group_of(const Shape& weight, const Patches& p, const Conv2dOptions& o) {
+GroupSizes group_of(const Shape& weight, const Patches& p, const Conv2dOptions& o) {
   return {weight[0] / o.groups, weight[1] * p.kernel_numel(), p.number()};
 }
 
@@ -43,7 +43,7 @@ template <typename T>
 void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options,
             Tensor& y) {
   const Patches p = patches_of(x.shape(), weight.shape(), y.shape(), options);
-  const Group g = group_of(weight.shape(), p, options);
+  const GroupSizes g = group_of(weight.shape(), p, options);
   const int64_t in = x.shape()[1], out = weight.shape()[0];
   const int64_t image = in * p.size.height * p.size.width;
   const Tensor columns = x.empty_like({in * p.kernel_numel(), g.positions});
@@ -65,7 +65,7 @@ template <typename T>
 void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options,
                     Tensor& dx) {
   const Patches p = patches_of(dx.shape(), weight.shape(), dy.shape(), options);
-  const Group g = group_of(weight.shape(), p, options);
+  const GroupSizes g = group_of(weight.shape(), p, options);
   const int64_t in = dx.shape()[1], out = weight.shape()[0];
   const int64_t plane = p.size.height * p.size.width;
   const int64_t rows = p.kernel_numel() * g.positions;  // rows of columns per channel
@@ -89,7 +89,7 @@ void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions&
 template <typename T>
 void backward_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& options, Tensor& dw) {
   const Patches p = patches_of(x.shape(), dw.shape(), dy.shape(), options);
-  const Group g = group_of(dw.shape(), p, options);
+  const GroupSizes g = group_of(dw.shape(), p, options);
   const int64_t in = x.shape()[1], out = dw.shape()[0];
   const int64_t image = in * p.size.height * p.size.width;
   const Tensor columns = x.empty_like({in * p.kernel_numel(), g.positions});
@@ -147,11 +147,8 @@ struct ConvBackwardColumns {
   }
 };
 
-/// Returns a float32 tensor of the shape of `narrow`, into which it will be rounded; empty if
-/// `narrow` is empty.
-Tensor wide(const Tensor& narrow) { return narrow ? Tensor::empty(narrow.shape(), f32) : Tensor(); }
 Tensor widened(const Tensor& narrow) { return narrow ? narrow.to(f32) : Tensor(); }
-void narrow(const Tensor& from, Tensor& to) {
+void narrow_into(const Tensor& from, Tensor& to) {
   if (to) kernels::copy(from, to);
 }
 
@@ -161,9 +158,9 @@ struct ConvInFloat {
   static void run(OneOf<float16, bfloat16>, const Tensor& x, const Tensor& weight,
                   const Tensor& bias, const Conv2dOptions& options, const Epilogue& epilogue,
                   Tensor& y) {
-    Tensor result = wide(y);
+    Tensor result = wide_like(y);
     kernels::conv2d(widened(x), widened(weight), widened(bias), options, {}, result);
-    narrow(result, y);
+    narrow_into(result, y);
     kernels::run_epilogue(epilogue, y, y);  // of rounded values
   }
 };
@@ -173,10 +170,10 @@ struct ConvBackwardInFloat {
   static void run(OneOf<float16, bfloat16>, const Tensor& dy, const Epilogue& behind,
                   const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
                   Tensor& dw, Tensor& db) {
-    Tensor to_x = wide(dx), to_w = wide(dw), to_b = wide(db);
+    Tensor to_x = wide_like(dx), to_w = wide_like(dw), to_b = wide_like(db);
     kernels::conv2d_backward(widened(dy), {behind.activation, widened(behind.at)}, widened(x),
                              widened(weight), options, to_x, to_w, to_b);
-    narrow(to_x, dx), narrow(to_w, dw), narrow(to_b, db);
+    narrow_into(to_x, dx), narrow_into(to_w, dw), narrow_into(to_b, db);
   }
 };
 
@@ -208,9 +205,9 @@ void fold(const Tensor& columns, const UnfoldOptions& options, Tensor& x) {
   const int64_t planes = x.shape()[0] * x.shape()[1], plane = p.size.height * p.size.width;
   const int64_t rows = p.kernel_numel() * p.number();
   if constexpr (sizeof(T) == 2) {
-    Tensor sums = wide(x);
+    Tensor sums = wide_like(x);
     fold<float>(columns.to(f32), options, sums);
-    return narrow(sums, x);
+    return narrow_into(sums, x);
   } else {
 #pragma omp parallel for if (planes * rows > kParallel)
     for (int64_t i = 0; i < planes; ++i) {

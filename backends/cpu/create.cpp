@@ -6,13 +6,13 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kParallelAbove = 1 << 16;  // elements
+constexpr int64_t kParallelSequence = 1 << 16;  // elements
 
 template <typename T, typename F>
 void fill_by_index(Tensor& y, F f) {
   T* to = y.data<T>();
   const int64_t count = y.numel();
-#pragma omp parallel for if (count > kParallelAbove)
+#pragma omp parallel for if (count > kParallelSequence)
   for (int64_t i = 0; i < count; ++i) to[i] = convert<T>(f(i));
 }
 

@@ -164,7 +164,7 @@ constexpr int64_t kBatches = 4;
 
 /// The pixels of a block: those from `first` on of one example, at most kBatches * kLanes.
 template <typename T>
-struct Block {
+struct PixelBlock {
   int64_t first, count;   // rows
   int64_t start, stride;  // in elements: of the block in class 0, from class to class
 };
@@ -175,14 +175,15 @@ void for_each_pixel_block(const Tensor& x, const Visit& visit) {
   constexpr int64_t kPixels = kBatches * kLanes<T>;
   const int64_t pixels = x.shape()[1], classes = x.shape()[2];
   const int64_t blocks = (pixels + kPixels - 1) / kPixels;
-  for_each_block(x.shape()[0] * blocks, std::max<int64_t>(1, 8192 / (kPixels * (classes + 1))),
-                 [&](int64_t from, int64_t to) {
-                   for (int64_t b = from; b < to; ++b) {
-                     const int64_t example = b / blocks, pixel = b % blocks * kPixels;
-                     visit(Block<T>{example * pixels + pixel, std::min(kPixels, pixels - pixel),
-                                    example * pixels * classes + pixel, pixels});
-                   }
-                 });
+  for_each_block(
+      x.shape()[0] * blocks, std::max<int64_t>(1, 8192 / (kPixels * (classes + 1))),
+      [&](int64_t from, int64_t to) {
+        for (int64_t b = from; b < to; ++b) {
+          const int64_t example = b / blocks, pixel = b % blocks * kPixels;
+          visit(PixelBlock<T>{example * pixels + pixel, std::min(kPixels, pixels - pixel),
+                              example * pixels * classes + pixel, pixels});
+        }
+      });
 }
 
 /// Calls visit(k, batch) for batch k of the pixels of a class. Lanes beyond the block are 0.
@@ -207,7 +208,7 @@ void of_planes(const Tensor& x, const Tensor& target, const Tensor& weight,
   C *out = losses.data<C>(), *tops = statistics.data<C>(), *logs = tops + target.numel();
   const C hit(1 - spec.label_smoothing), share(spec.label_smoothing / double(classes));
 
-  for_each_pixel_block<T>(x, [&](const Block<T>& block) {
+  for_each_pixel_block<T>(x, [&](const PixelBlock<T>& block) {
     const T* from = in + block.start;
     B top[kBatches], sum[kBatches], shared[kBatches];
     for (int64_t k = 0; k < kBatches; ++k) {
@@ -266,7 +267,7 @@ void gradient_of_planes(const Tensor& x, const Tensor& target, const Tensor& wei
   C all_shares = 0;
   for (int64_t c = 0; share > 0 && c < classes; ++c) all_shares += share * (w ? w[c] : C(1));
 
-  for_each_pixel_block<T>(x, [&](const Block<T>& block) {
+  for_each_pixel_block<T>(x, [&](const PixelBlock<T>& block) {
     alignas(64) C top[kBatches * kLanes<T>] = {}, log_sum[kBatches * kLanes<T>] = {};
     alignas(64) C g[kBatches * kLanes<T>] = {}, total[kBatches * kLanes<T>] = {};
     bool ignores = false;

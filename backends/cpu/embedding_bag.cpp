@@ -15,11 +15,11 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kAhead = 8;  // ids between a prefetch and its use
+constexpr int64_t kIdsAhead = 8;  // ids between a prefetch and its use
 
 /// The type in which rows of T are summed, as in index_add.
 template <typename T>
-using Sum = std::conditional_t<sizeof(T) == 2, float, double>;
+using BagSum = std::conditional_t<sizeof(T) == 2, float, double>;
 
 struct Bags {
   const int64_t* ids;
@@ -35,7 +35,7 @@ struct Bags {
 
 /// Adds to sums[j] the products row[j] * scale of kTogether rows, in their order.
 template <int kTogether, typename T>
-void add_rows(const T* const* rows, const Compute<T>* scales, int64_t count, Sum<T>* sums) {
+void add_rows(const T* const* rows, const Compute<T>* scales, int64_t count, BagSum<T>* sums) {
   int64_t j = 0;
   if constexpr (std::is_same_v<T, float>) {
     for (; j + kDoubles <= count; j += kDoubles) {
@@ -47,7 +47,7 @@ void add_rows(const T* const* rows, const Compute<T>* scales, int64_t count, Sum
     }
   }
   for (; j < count; ++j)
-    for (int i = 0; i < kTogether; ++i) sums[j] += Sum<T>(Compute<T>(rows[i][j]) * scales[i]);
+    for (int i = 0; i < kTogether; ++i) sums[j] += BagSum<T>(Compute<T>(rows[i][j]) * scales[i]);
 }
 
 /// Sums the scaled rows of a bag whose rows have kParts vectors, so that the sums stay in
@@ -78,10 +78,10 @@ void sum_rows(int64_t begin, int64_t end, int64_t count, const Row& row, const N
               const Factor& factor, Compute<T>* y) {
   constexpr int64_t kWide = 1024;
   if (count == 1) {
-    Sum<T> total(0);
+    BagSum<T> total(0);
     for (int64_t i = begin; i < end; ++i) {
       fetch(next(i));
-      total += Sum<T>(Compute<T>(*row(i)) * factor(i));
+      total += BagSum<T>(Compute<T>(*row(i)) * factor(i));
     }
     *y = Compute<T>(total);
     return;
@@ -93,8 +93,8 @@ void sum_rows(int64_t begin, int64_t end, int64_t count, const Row& row, const N
   }
   for (int64_t first = 0; first < count; first += kWide) {
     const int64_t width = std::min(kWide, count - first);
-    Sum<T> sums[kWide];
-    std::fill_n(sums, width, Sum<T>(0));
+    BagSum<T> sums[kWide];
+    std::fill_n(sums, width, BagSum<T>(0));
     const auto add = [&](int64_t i, auto together) {
       const T* rows[together()];
       Compute<T> scales[together()];
@@ -127,7 +127,7 @@ void sum_bags(const T* from, const Bags& bags, int64_t width, const Factor& fact
 #pragma omp parallel for if (bags.size * width > kParallelAbove)
   for (int64_t bag = 0; bag < bags.count; ++bag) {
     const auto row = [&](int64_t i) { return from + bags.ids[i] * width; };
-    const auto next = [&](int64_t i) { return row(std::min(i + kAhead, bags.size - 1)); };
+    const auto next = [&](int64_t i) { return row(std::min(i + kIdsAhead, bags.size - 1)); };
     sum_rows<T>(bags.bounds[bag], bags.bounds[bag + 1], width, row, next, factor, to + bag * width);
   }
 }
@@ -161,7 +161,7 @@ void spread_bags(const T* from, const Owners& owners, int64_t rows, int64_t widt
 #pragma omp parallel for schedule(dynamic, 64) if ((rows + count) * width > kParallelAbove)
   for (int64_t row = 0; row < rows; ++row) {  // zeros for rows without ids
     const auto source = [&](int64_t k) { return from + owners.bags[size_t(order[k])] * width; };
-    const auto next = [&](int64_t k) { return source(std::min(k + kAhead, count - 1)); };
+    const auto next = [&](int64_t k) { return source(std::min(k + kIdsAhead, count - 1)); };
     const auto factor_of = [&](int64_t k) { return factor(order[k]); };
     sum_rows<T>(owners.ids.begin(row), owners.ids.end(row), width, source, next, factor_of,
                 to + row * width);
@@ -179,13 +179,13 @@ void spread_narrow_bags(const T* from, const Bags& bags, int64_t rows, const Fac
 #pragma omp parallel for if (parallel) num_threads(int(ranges))
   for (int64_t part = 0; part < ranges; ++part) {
     const int64_t begin = std::min(part * range, rows), count = std::min(range, rows - begin);
-    std::vector<Sum<T>> sums(size_t(count * kWidth));
+    std::vector<BagSum<T>> sums(size_t(count * kWidth));
     for (int64_t bag = 0; bag < bags.count; ++bag)
       for (int64_t i = bags.bounds[bag]; i < bags.bounds[bag + 1]; ++i) {
         const uint64_t row = uint64_t(bags.ids[i] - begin);
         if (row >= uint64_t(count)) continue;
         for (size_t j = 0; j < kWidth; ++j)
-          sums[row * kWidth + j] += Sum<T>(from[size_t(bag) * kWidth + j] * factor(i));
+          sums[row * kWidth + j] += BagSum<T>(from[size_t(bag) * kWidth + j] * factor(i));
       }
     for (int64_t k = 0; k < count * kWidth; ++k) to[begin * kWidth + k] = T(sums[size_t(k)]);
   }

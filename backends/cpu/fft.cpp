@@ -39,7 +39,7 @@ struct Lines {
 
 /// Signals that are transformed together. In the buffer, element j of signal i has index
 /// j * width + i; the lanes from `lines` to `width` are zero.
-struct Group {
+struct SignalGroup {
   int64_t first, lines, width;
 
   bool is_single() const { return width == 1; }
@@ -67,8 +67,8 @@ void join_pairs(Signals<T> from, int64_t count, T factor, T* __restrict to) {
 /// in an order that accesses memory in contiguous pieces: adjacent signals together, others a few
 /// elements at a time.
 template <typename F>
-void for_each_element(const Lines& at, const Group& group, int64_t begin, int64_t count,
-                      const F& f) {
+void for_each_signal_element(const Lines& at, const SignalGroup& group, int64_t begin,
+                             int64_t count, const F& f) {
   const int64_t lines = group.lines, start = at.start(group.first);
   if (at.inner > 1 && group.first % at.inner + lines <= at.inner) {
     for (int64_t j = begin; j < count; ++j)
@@ -94,7 +94,8 @@ constexpr int kSide = int(kLanes<float>);  // lines that a register holds
 /// Calls tile(first line, first element) for the squares of kSide numbers that pairs of contiguous
 /// float signals consist of. Returns the number of elements that they cover.
 template <typename T, typename Tile>
-int64_t for_each_square(const Lines& at, const Group& group, int64_t count, const Tile& tile) {
+int64_t for_each_square(const Lines& at, const SignalGroup& group, int64_t count,
+                        const Tile& tile) {
   if (!std::is_same_v<T, float> || at.inner != 1 || group.lines % kSide != 0) return 0;
   const int64_t covered = count - count % (kSide / 2);
   for (int64_t j = 0; j < covered; j += kSide / 2)
@@ -105,8 +106,8 @@ int64_t for_each_square(const Lines& at, const Group& group, int64_t count, cons
 /// Reads pairs: element j of signal i of the group consists of the numbers 2 j and 2 j + 1 of a
 /// signal at from + scale * start.
 template <typename T>
-void read_pairs(const Lines& at, int64_t scale, const Group& group, int64_t count, const T* from,
-                Signals<T> into) {
+void read_pairs(const Lines& at, int64_t scale, const SignalGroup& group, int64_t count,
+                const T* from, Signals<T> into) {
   const int64_t width = group.width;
   if (at.inner == 1 && group.is_single())
     return split_pairs(from + scale * group.first * at.n, count, into);
@@ -124,7 +125,7 @@ void read_pairs(const Lines& at, int64_t scale, const Group& group, int64_t coun
       });
     }
   });
-  for_each_element(at, group, covered, count, [=](int64_t i, int64_t j, int64_t start) {
+  for_each_signal_element(at, group, covered, count, [=](int64_t i, int64_t j, int64_t start) {
     const T* element = from + scale * start + 2 * j * at.inner;
     into.re[j * width + i] = element[0];
     into.im[j * width + i] = element[scale == 2 ? 1 : at.inner];
@@ -134,8 +135,8 @@ void read_pairs(const Lines& at, int64_t scale, const Group& group, int64_t coun
 /// Writes pairs to the same places. value(j, load) returns both numbers of element j for the lines
 /// that load(x + j * width) returns from an array x.
 template <typename T, typename Value>
-void write_pairs(const Lines& at, int64_t scale, const Group& group, int64_t count, T factor, T* to,
-                 const Value& value) {
+void write_pairs(const Lines& at, int64_t scale, const SignalGroup& group, int64_t count, T factor,
+                 T* to, const Value& value) {
   const int64_t covered = for_each_square<T>(at, group, count, [&](int64_t i, int64_t j) {
     if constexpr (std::is_same_v<T, float>) {
       FloatVector rows[kSide];
@@ -152,7 +153,7 @@ void write_pairs(const Lines& at, int64_t scale, const Group& group, int64_t cou
       });
     }
   });
-  for_each_element(at, group, covered, count, [=](int64_t i, int64_t j, int64_t start) {
+  for_each_signal_element(at, group, covered, count, [=](int64_t i, int64_t j, int64_t start) {
     const auto [a, b] = value(j, [=](const T* x) { return x[i]; });
     T* element = to + scale * start + 2 * j * at.inner;
     element[0] = a * factor;
@@ -182,7 +183,7 @@ void transform(const FftPlan<T>& plan, const Lines& at, bool inverse, const Gath
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
   for (int64_t i = 0; i < groups; ++i) {
     T* own = memory.data<T>() + omp_get_thread_num() * each;
-    const Group group{i * lines, std::min(lines, count - i * lines), width};
+    const SignalGroup group{i * lines, std::min(lines, count - i * lines), width};
     Signals<T> x{own, own + (n + 1) * width};
     if (group.lines < width) std::fill_n(own, 2 * (n + 1) * width, T(0));
     gather(group, x);
@@ -199,10 +200,10 @@ void complex_transform(const Tensor& x, bool inverse, double scale, Tensor& y) {
   const auto plan = FftPlan<T>::of(at.n);
   const T* from = x.data<T>();
   T* to = y.data<T>();
-  const auto gather = [&](const Group& group, Signals<T> into) {
+  const auto gather = [&](const SignalGroup& group, Signals<T> into) {
     read_pairs(at, 2, group, at.n, from, into);
   };
-  const auto scatter = [&](const Group& group, Signals<T> out) {
+  const auto scatter = [&](const SignalGroup& group, Signals<T> out) {
     const int64_t width = group.width;
     if (at.inner == 1 && group.is_single())
       return join_pairs(out, at.n, T(scale), to + 2 * group.first * at.n);
@@ -249,15 +250,15 @@ void real_transform(const Tensor& x, double scale, double ends, Tensor& y) {
   const std::complex<T>* roots = even ? plan->half_steps().data() : nullptr;
   const T* from = x.data<T>();
   T* to = y.data<T>();
-  const auto gather = [&](const Group& group, Signals<T> into) {
+  const auto gather = [&](const SignalGroup& group, Signals<T> into) {
     if (even) return read_pairs(at, 1, group, half, from, into);
-    for_each_element(at, group, 0, at.n,
-                     [=, width = group.width](int64_t i, int64_t j, int64_t start) {
-                       into.re[j * width + i] = from[start + j * at.inner];
-                       into.im[j * width + i] = T(0);
-                     });
+    for_each_signal_element(at, group, 0, at.n,
+                            [=, width = group.width](int64_t i, int64_t j, int64_t start) {
+                              into.re[j * width + i] = from[start + j * at.inner];
+                              into.im[j * width + i] = T(0);
+                            });
   };
-  const auto scatter = [&](const Group& group, Signals<T> out) {
+  const auto scatter = [&](const SignalGroup& group, Signals<T> out) {
     const int64_t width = group.width;
     if (even && at.inner == 1 && group.is_single())
       return write_half_spectrum(out, roots, half, T(scale), T(ends), to + 2 * group.first * m);
@@ -334,7 +335,7 @@ void inverse_real_transform(const Tensor& x, double scale, double ends, Tensor& 
   const std::complex<T>* roots = even ? plan->half_steps().data() : nullptr;
   const T *from = x.data<T>(), factor = T(scale);
   T* to = y.data<T>();
-  const auto gather = [&](const Group& group, Signals<T> into) {
+  const auto gather = [&](const SignalGroup& group, Signals<T> into) {
     const int64_t width = group.width;
     read_pairs(given, 2, group, m, from, into);
     for (int64_t i = 0; ends != 1 && i < width; ++i) {
@@ -351,7 +352,7 @@ void inverse_real_transform(const Tensor& x, double scale, double ends, Tensor& 
         into.im[k * width + i] = -into.im[(at.n - k) * width + i];
       }
   };
-  const auto scatter = [&](const Group& group, Signals<T> out) {
+  const auto scatter = [&](const SignalGroup& group, Signals<T> out) {
     const int64_t width = group.width;
     if (even && at.inner == 1 && group.is_single())
       return join_pairs(out, half, factor, to + group.first * at.n);
@@ -359,7 +360,7 @@ void inverse_real_transform(const Tensor& x, double scale, double ends, Tensor& 
       return write_pairs(at, 1, group, half, factor, to, [=](int64_t j, const auto& load) {
         return std::pair(load(out.re + j * width), load(out.im + j * width));
       });
-    for_each_element(at, group, 0, at.n, [=](int64_t i, int64_t j, int64_t start) {
+    for_each_signal_element(at, group, 0, at.n, [=](int64_t i, int64_t j, int64_t start) {
       to[start + j * at.inner] = out.re[j * width + i] * factor;
     });
   };

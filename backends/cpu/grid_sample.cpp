@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/share.h"
 #include "ops/internal/kernels/grid_sample.h"
 
 #ifdef __clang__
@@ -12,11 +13,9 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kParallel = 32768;  // elements that justify a second thread
-
 /// Positions of a block. The corners of all positions stay in the first-level cache.
 template <int kCorners>
-constexpr int64_t kBlock = std::min(256, 1024 / kCorners);
+constexpr int64_t kPositions = std::min(256, 1024 / kCorners);
 constexpr int64_t kLargestBlock = 256;
 
 /// Coordinates in pixels of a block of positions along one axis.
@@ -80,7 +79,7 @@ struct Cubic {
 /// The pixels along one axis from which a block of positions is interpolated: 1 (nearest), 2
 /// (linear) or 4 (cubic), with their weights, which are 0 outside the image.
 template <typename V, int kTaps>
-struct Taps {
+struct AxisTaps {
   int32_t pixel[kTaps][kLargestBlock];
   V weight[kTaps][kLargestBlock];
   // Derivatives of the weights with respect to the coordinates of the grid.
@@ -153,7 +152,7 @@ struct Sampling {
 template <typename V, int kDims, int kTaps, bool kSlopes>
 struct Corners {
   static constexpr int kCount = power(kTaps, kDims);
-  static constexpr int64_t kSize = kBlock<kCount>;
+  static constexpr int64_t kSize = kPositions<kCount>;
   int64_t count;
   int32_t offset[kCount][kSize];
   V weight[kCount][kSize];
@@ -164,7 +163,7 @@ struct Corners {
   [[gnu::noinline]] void find(const V* grid, int64_t number, const Sampling<kDims>& s,
                               const GridSampleOptions& o) {
     count = number;
-    Taps<V, kTaps> axes[kDims];
+    AxisTaps<V, kTaps> axes[kDims];
     for (int axis = 0; axis < kDims; ++axis)
       axes[axis].find(grid + axis, kDims, count, s.size[axis], o);
     for (int k = 0; k < kCount; ++k) {

@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/share.h"
 #include "ops/internal/kernels/histogram.h"
 
 #ifdef __clang__
@@ -14,8 +15,7 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kParallel = 32768;  // elements that justify a second thread
-constexpr int64_t kPiece = 1024;      // elements whose bins are found before they are counted
+constexpr int64_t kBinsAhead = 1024;  // elements whose bins are found before they are counted
 constexpr int64_t kTables = 4;        // neighbours, often in one bin, are counted in different ones
 
 /// Bins of [min, max]. Elements outside and NaN belong to an extra bin behind the last one.
@@ -35,13 +35,13 @@ void histogram(const Tensor& x, const Tensor& min, const Tensor& max, Tensor& co
   const int64_t n = x.numel(), bins = counts.numel();
   const Bins bin_of{*min.data<double>(), *max.data<double>(), double(bins)};
   const int64_t threads = n > kParallel ? omp_get_max_threads() : 1;
-  const int64_t tables = bins <= kPiece ? kTables : 1, table = bins + 1;
+  const int64_t tables = bins <= kBinsAhead ? kTables : 1, table = bins + 1;
   std::vector<int64_t> found(size_t(threads * tables * table));
 #pragma omp parallel for if (n > kParallel) num_threads(int(threads))
-  for (int64_t first = 0; first < n; first += kPiece) {
-    const int64_t count = std::min(kPiece, n - first);
+  for (int64_t first = 0; first < n; first += kBinsAhead) {
+    const int64_t count = std::min(kBinsAhead, n - first);
     int64_t* mine = found.data() + omp_get_thread_num() * tables * table;
-    int32_t bin[kPiece];
+    int32_t bin[kBinsAhead];
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i)
       bin[i] = int32_t(bin_of(double(Compute<T>(from[first + i]))));

@@ -23,12 +23,12 @@ namespace {
 #pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
 #endif
 
-constexpr int64_t kAhead = 8;  // sources between a prefetch and its use
+constexpr int64_t kSourcesAhead = 8;  // sources between a prefetch and its use
 
 /// The type in which values of T are summed.
 template <typename T>
-using Sum = std::conditional_t<std::is_integral_v<T>, int64_t,
-                               std::conditional_t<sizeof(T) == 2, float, double>>;
+using IndexSum = std::conditional_t<std::is_integral_v<T>, int64_t,
+                                    std::conditional_t<sizeof(T) == 2, float, double>>;
 
 void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
   const int64_t* values = index.data<int64_t>();
@@ -147,7 +147,7 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
       W* into = to + (line * count + first) * block;
       for (int64_t k = first; k < std::min(first + together, count); ++k, into += block) {
         // The next rows are elsewhere in memory; the processor itself follows a row to its end.
-        fetch_run(rows + which[std::min(k + kAhead, count - 1)] * step, fetched);
+        fetch_run(rows + which[std::min(k + kSourcesAhead, count - 1)] * step, fetched);
         copy_row(rows + which[k] * step, into);
       }
     });
@@ -170,8 +170,8 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
 /// destinations.
 template <int kInner, typename T>
 void add_narrow_rows(const T* from, const int64_t* which, int64_t lines, int64_t count,
-                     int64_t size, Sum<T> scale, T* to) {
-  using S = Sum<T>;
+                     int64_t size, IndexSum<T> scale, T* to) {
+  using S = IndexSum<T>;
   const bool parallel = lines * count * kInner > kParallelAbove;
   const int64_t threads = parallel ? omp_get_max_threads() : 1;
   const int64_t ranges = lines >= threads ? 1 : std::min(threads, size);
@@ -207,7 +207,7 @@ void add_narrow_rows(const T* from, const int64_t* which, int64_t lines, int64_t
 
 template <typename T>
 void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha, Tensor& y) {
-  using S = Sum<T>;
+  using S = IndexSum<T>;
   const int64_t* which = index.data<int64_t>();
   const int64_t count = index.numel(), size = y.shape()[dim];
   const int64_t outer = numel(y.shape(), 0, dim);
@@ -253,8 +253,8 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
     for (int64_t k = sources.begin(row); k < sources.end(row); ++k) {
       const T* line = from + (o * count + order[k]) * inner + column;
       // The sources of the next rows are elsewhere in memory.
-      if (k + kAhead < count)
-        fetch_run(from + (o * count + order[k + kAhead]) * inner + column, width);
+      if (k + kSourcesAhead < count)
+        fetch_run(from + (o * count + order[k + kSourcesAhead]) * inner + column, width);
       for (int64_t i = 0; i < width; ++i) sum[i] += S(line[i]);
     }
     T* target = to + (o * size + (few ? named[size_t(row)] : row)) * inner + column;
@@ -272,7 +272,7 @@ struct Fill {
 };
 
 template <typename W>
-void gather(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
+void gather_along(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   const W* from = x.data<W>();
   W* to = y.data<W>();
   if (dim < x.rank() - 1 || x.strides()[dim] != 1)
@@ -320,8 +320,8 @@ void register_index() {
                                 Tensor& y) { index_select<Word<sizeof(T)>>(x, index, dim, y); });
   set<kernels::index_add>(kNumberTypes,
                           []<typename T>(TypeTag<T>, auto&... a) { index_add<T>(a...); });
-  set<kernels::gather>(kAllTypes,
-                       []<typename T>(TypeTag<T>, auto&... a) { gather<Word<sizeof(T)>>(a...); });
+  set<kernels::gather>(
+      kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { gather_along<Word<sizeof(T)>>(a...); });
   set<kernels::scatter_add>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
                             []<typename T>(TypeTag<T>, auto&... a) { scatter_add<T>(a...); });
   set<kernels::masked_fill>(kAllTypes,

@@ -15,9 +15,9 @@ namespace {
 
 /// A row of numbers as the kernels compute with them; `standard` if x is empty.
 template <typename T>
-class Numbers {
+class RowNumbers {
  public:
-  Numbers(const Tensor& x, int64_t count, double standard) {
+  RowNumbers(const Tensor& x, int64_t count, double standard) {
     if constexpr (std::is_same_v<T, Compute<T>>)
       if (x) data_ = x.data<T>();
     if (data_ != nullptr) return;
@@ -39,7 +39,7 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
   constexpr int64_t kSize = int64_t(B::size);
   const int64_t rows = x.shape()[0], n = x.shape()[1];
   if (rows == 0) return;  // n may be anything
-  const Numbers<T> scale(weight, n, 1), shift(bias, n, 0);
+  const RowNumbers<T> scale(weight, n, 1), shift(bias, n, 0);
   const V *w = scale.data(), *b = shift.data();
   T* to = y.data<T>();
   share_tasks(rows, x.numel() > kParallel, [&](int64_t row) {
@@ -80,8 +80,8 @@ struct RowSums {
 /// Gradient of one row: dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * weight.
 /// Adds dy to sums.bias and dy * x_hat to sums.weight. `kAll`: dx and both sums are wanted.
 template <bool kAll, typename T, typename V = Compute<T>>
-void row_backward(const T* x, const T* dy, int64_t n, V mean, V invstd, const V* weight, T* dx,
-                  RowSums<V> sums) {
+void layer_norm_row_backward(const T* x, const T* dy, int64_t n, V mean, V invstd, const V* weight,
+                             T* dx, RowSums<V> sums) {
   using B = xsimd::batch<V>;
   constexpr int64_t kLane = int64_t(B::size);
   double sum = 0, product = 0;
@@ -201,13 +201,13 @@ class Gradient {
     const RowSums<V> into{has_weight_ ? sums : nullptr,
                           has_bias_ ? sums + (has_weight_ ? n_ : 0) : nullptr};
     if (dx != nullptr && has_weight_ && has_bias_)
-      row_backward<true>(x, dy, n_, mean, invstd, scale_.data(), dx, into);
+      layer_norm_row_backward<true>(x, dy, n_, mean, invstd, scale_.data(), dx, into);
     else
-      row_backward<false>(x, dy, n_, mean, invstd, scale_.data(), dx, into);
+      layer_norm_row_backward<false>(x, dy, n_, mean, invstd, scale_.data(), dx, into);
   }
 
   int64_t n_;
-  Numbers<T> scale_;
+  RowNumbers<T> scale_;
   const T *x_, *dy_;
   const V *mean_, *invstd_;
   T* dx_;

@@ -44,9 +44,9 @@ constexpr double kRotations = 1 << 27;
 
 /// Runs f(matrix, thread) for each matrix: small ones in parallel, large ones with all threads in
 /// each.
-class Batch {
+class MatrixBatch {
  public:
-  explicit Batch(const Tensor& x, double one_thread = kTriangles) : count_(x.shape()[0]) {
+  explicit MatrixBatch(const Tensor& x, double one_thread = kTriangles) : count_(x.shape()[0]) {
     respect_thread_limit();
     const double m = double(x.shape()[2]), n = double(x.shape()[1]);
     is_small_ = m * n * std::min(m, n) <= one_thread;
@@ -77,7 +77,7 @@ class Batch {
 template <typename T>
 class Workspace {
  public:
-  Workspace(const Batch& batch, int64_t length)
+  Workspace(const MatrixBatch& batch, int64_t length)
       : memory_(Tensor::empty({batch.threads(), std::max<int64_t>(length, 1)}, kDTypeOf<T>)) {}
   T* operator[](int thread) const { return memory_.data<T>() + thread * memory_.shape()[1]; }
   int length() const { return int(memory_.shape()[1]); }
@@ -112,7 +112,7 @@ template <typename T>
 void lu_factor(Tensor& a0, Tensor& pivots, Tensor& info) {
   if (a0.numel() == 0) return;
   const Matrices<T> a(a0);
-  Batch(a0).run([&](int64_t i, int) {
+  MatrixBatch(a0).run([&](int64_t i, int) {
     info.data<int>()[i] =
         int(factor_lu(a.rows, a.columns, block(a, i), pivots.data<int>() + i * a.rows));
   });
@@ -124,7 +124,7 @@ void lu_solve(const Tensor& lu0, const Tensor& pivots, bool transposed, Tensor& 
   const Matrices<T> lu(lu0), b(b0);
   constexpr Triangular kLower{.upper = false, .unit = true}, kUpper{.upper = true, .unit = false};
   const int64_t n = lu.rows;
-  Batch(lu0).run([&](int64_t i, int) {
+  MatrixBatch(lu0).run([&](int64_t i, int) {
     const int* rows = pivots.data<int>() + i * n;
     const Block<T> factors = block(lu, i), x = block(b, i);
     if (!transposed) {
@@ -144,7 +144,7 @@ void triangular_solve(const Tensor& a0, kernels::Triangle triangle, Tensor& b0) 
   if (b0.numel() == 0) return;
   const Matrices<T> a(a0), b(b0);
   const bool upper = triangle.upper != triangle.transposed;
-  Batch(a0).run([&](int64_t i, int) {
+  MatrixBatch(a0).run([&](int64_t i, int) {
     const Block<T> t = triangle.transposed ? block(a, i).transposed() : block(a, i);
     solve_triangle({.upper = upper, .unit = triangle.unit}, a.rows, b.columns, t, block(b, i));
   });
@@ -154,7 +154,7 @@ template <typename T>
 void cholesky(Tensor& a0, Tensor& info) {
   if (a0.numel() == 0) return;
   const Matrices<T> a(a0);
-  Batch(a0).run([&](int64_t i, int) {
+  MatrixBatch(a0).run([&](int64_t i, int) {
     info.data<int>()[i] = int(factor_cholesky(a.rows, block(a, i)));
     for (int column = 1; column < a.columns; ++column)
       std::fill_n(a[i] + int64_t(column) * a.rows, column, T(0));
@@ -167,7 +167,7 @@ void qr_factor(Tensor& a0, Tensor& scales) {
   const Matrices<T> a(a0);
   const int64_t k = scales.shape()[1];
   int ignored = 0;
-  const Batch batch(a0);
+  const MatrixBatch batch(a0);
   const Workspace<T> work(batch, wanted_length<T>([&](T* work, const int* ask) {
                             Lapack<T>::geqrf(&a.rows, &a.columns, a.data, &a.stride,
                                              scales.data<T>(), work, ask, &ignored);
@@ -186,7 +186,7 @@ void qr_form(Tensor& q0, const Tensor& scales) {
   const Matrices<T> q(q0);
   const int k = size(scales, 1);
   int ignored = 0;
-  const Batch batch(q0);
+  const MatrixBatch batch(q0);
   const Workspace<T> work(batch, wanted_length<T>([&](T* work, const int* ask) {
                             Lapack<T>::orgqr(&q.rows, &q.columns, &k, q.data, &q.stride,
                                              scales.data<T>(), work, ask, &ignored);
@@ -226,7 +226,7 @@ void svd(Tensor& a0, Tensor& u0, Tensor& s, Tensor& vh0, Tensor& info) {
                      u0 ? u[i] : &nothing, &u.stride, vh0 ? vh[i] : &nothing, &vh.stride, work,
                      length, indices, status, 1);
   };
-  const Batch batch(a0, kRotations);
+  const MatrixBatch batch(a0, kRotations);
   const Workspace<int> indices(batch, 8 * int64_t(k));
   const Workspace<T> work(batch, wanted_length<T>([&](T* work, const int* ask) {
                             int ignored = 0;
@@ -247,7 +247,7 @@ void eigh(Tensor& a0, bool vectors, Tensor& values, Tensor& info) {
   if (a0.numel() == 0) return;
   const Matrices<T> a(a0);
   const int64_t n = a.rows;
-  const Batch batch(a0, kRotations);
+  const MatrixBatch batch(a0, kRotations);
   // The lengths documented for the routine.
   const Workspace<T> work(batch, vectors ? 1 + 6 * n + 2 * n * n : 2 * n + 1);
   const Workspace<int> indices(batch, vectors ? 3 + 5 * n : 1);

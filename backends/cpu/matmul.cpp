@@ -7,6 +7,7 @@
 #include "backends/cpu/fast/tiny_products.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/matrices.h"
+#include "backends/cpu/tools/optional.h"
 #include "backends/cpu/tools/product.h"
 #include "backends/cpu/tools/share.h"
 #include "core/dispatch/implementations.h"
@@ -144,7 +145,6 @@ struct MatmulInFloat {
   }
 };
 
-Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
 /// Memory for the sums of a linear layer: the operand of a GELU is kept if its gradient needs it.
 Tensor sums(const Epilogue& epilogue, const Tensor& y) { return epilogue.at ? epilogue.at : y; }
 

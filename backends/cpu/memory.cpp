@@ -54,7 +54,7 @@ void copy_pieces(const Tensor& x, Tensor& y) {
   detail::map_pieces({convert_rows, nullptr, true}, y, inputs);
 }
 
-constexpr int64_t kTile = 32;
+constexpr int64_t kTransposedRows = 32;
 
 /// A register of words, and the side of a square of words.
 template <typename Word>
@@ -78,7 +78,7 @@ void swap_blocks(Row<Word>* rows, std::index_sequence<I...>) {
 /// Computes y = the transpose of x. Prefetches the next squares, which are below x and to the right
 /// of y.
 template <typename Word>
-void transpose_square(const Word* x, int64_t x_step, Word* y, int64_t y_step) {
+void transpose_words(const Word* x, int64_t x_step, Word* y, int64_t y_step) {
   constexpr int64_t kSide = kSquare<Word>;
   Row<Word> rows[kSide];
   for (int64_t i = 0; i < kSide; ++i) {
@@ -100,14 +100,14 @@ void transpose_rows(const Word* x, Word* y, int64_t first, int64_t last, int64_t
     for (; i < end_i; ++i)
       for (int64_t j = start_j; j < end_j; ++j) y[i * y_step + j] = x[j * x_step + i];
   };
-  for (int64_t start = 0; start < columns; start += kTile) {
-    const int64_t end = std::min(columns, start + kTile);
+  for (int64_t start = 0; start < columns; start += kTransposedRows) {
+    const int64_t end = std::min(columns, start + kTransposedRows);
     if constexpr (sizeof(Word) >= sizeof(uint32_t)) {
       constexpr int64_t kSide = kSquare<Word>;
       const int64_t whole_i = last - (last - first) % kSide, whole_j = end - (end - start) % kSide;
       for (int64_t j = start; j < whole_j; j += kSide)
         for (int64_t i = first; i < whole_i; i += kSide)
-          transpose_square(x + j * x_step + i, x_step, y + i * y_step + j, y_step);
+          transpose_words(x + j * x_step + i, x_step, y + i * y_step + j, y_step);
       word_by_word(whole_i, last, start, whole_j);
       word_by_word(first, last, whole_j, end);
     } else {
@@ -119,9 +119,10 @@ void transpose_rows(const Word* x, Word* y, int64_t first, int64_t last, int64_t
 /// Copies in tiles if x is contiguous along one dimension and y along another. Returns false
 /// otherwise.
 template <typename Word>
-bool copy_transposed(const Tensor& x, Tensor& y) {
+bool copy_as_transpose(const Tensor& x, Tensor& y) {
   const int rank = y.rank(), column = rank - 1;
-  if (rank < 2 || x.shape() != y.shape() || y.numel() < kTile * kTile) return false;
+  if (rank < 2 || x.shape() != y.shape() || y.numel() < kTransposedRows * kTransposedRows)
+    return false;
   if (y.strides()[column] != 1 || y.shape()[column] < 2) return false;
   if (x.strides()[column] == 0 && x.shape()[column] >= kSquare<Word>)
     return false;  // rows of one number
@@ -141,8 +142,9 @@ bool copy_transposed(const Tensor& x, Tensor& y) {
     strides[1].push_back(y.strides()[dim]);
   }
   const int64_t rows = y.shape()[row], columns = y.shape()[column];
-  const int64_t strips = (rows + kTile - 1) / kTile, matrices = numel(others);
-  const int64_t strips_per_block = std::max<int64_t>(1, 2 * kMapBlock / (kTile * columns));
+  const int64_t strips = (rows + kTransposedRows - 1) / kTransposedRows, matrices = numel(others);
+  const int64_t strips_per_block =
+      std::max<int64_t>(1, 2 * kMapBlock / (kTransposedRows * columns));
   const Word* from = x.data<Word>();
   Word* to = y.data<Word>();
   for_each_block(matrices * strips, strips_per_block, [&](int64_t unit, int64_t end) {
@@ -154,24 +156,24 @@ bool copy_transposed(const Tensor& x, Tensor& y) {
         x_offset += index * strides[0][dim];
         y_offset += index * strides[1][dim];
       }
-      const int64_t first = unit % strips * kTile;
-      transpose_rows(from + x_offset, to + y_offset, first, std::min(rows, first + kTile), columns,
-                     x.strides()[column], y.strides()[row]);
+      const int64_t first = unit % strips * kTransposedRows;
+      transpose_rows(from + x_offset, to + y_offset, first, std::min(rows, first + kTransposedRows),
+                     columns, x.strides()[column], y.strides()[row]);
     }
   });
   return true;
 }
 
-bool copy_transposed(const Tensor& x, Tensor& y) {
+bool copy_as_transpose(const Tensor& x, Tensor& y) {
   switch (size_of(y.dtype())) {
     case 1:
-      return copy_transposed<uint8_t>(x, y);
+      return copy_as_transpose<uint8_t>(x, y);
     case 2:
-      return copy_transposed<uint16_t>(x, y);
+      return copy_as_transpose<uint16_t>(x, y);
     case 4:
-      return copy_transposed<uint32_t>(x, y);
+      return copy_as_transpose<uint32_t>(x, y);
     default:
-      return copy_transposed<uint64_t>(x, y);
+      return copy_as_transpose<uint64_t>(x, y);
   }
 }
 
@@ -217,7 +219,7 @@ void copy_reversed(std::byte* to, const std::byte* from, int64_t count, int64_t 
 /// Copies rows that are contiguous in y and, forwards or backwards, in x, as those of a narrowed
 /// tensor, of permuted outer dimensions, or of a flipped tensor. Returns false if there are no such
 /// rows of at least 16 bytes.
-bool copy_rows(const Tensor& x, Tensor& y) {
+bool copy_contiguous_rows(const Tensor& x, Tensor& y) {
   const Strides from = broadcast_strides(x.layout(), y.shape());
   JointLayout<2> joint;
   for (int dim = 0; dim < y.rank(); ++dim)
@@ -272,8 +274,9 @@ void copy(const Tensor& x, Tensor& y) {
     return;
   }
   if (x.dtype() == y.dtype()) {
-    if (!x.is_contiguous() && copy_transposed(x, y)) return;
-    if (!(x.is_contiguous() && y.is_contiguous()) && y.numel() > 0 && copy_rows(x, y)) return;
+    if (!x.is_contiguous() && copy_as_transpose(x, y)) return;
+    if (!(x.is_contiguous() && y.is_contiguous()) && y.numel() > 0 && copy_contiguous_rows(x, y))
+      return;
     return copy_pieces<T, T>(x, y);
   }
   with_type(y.dtype(), [&]<typename To>(TypeTag<To>) { copy_pieces<T, To>(x, y); });

@@ -50,7 +50,7 @@ struct ChannelMoments {
 /// Splits x [n, channels, size] into runs of one channel each or, if size is 1, of many channels.
 /// Calls run(offset, first channel, count) with at most kBlock elements.
 template <typename Run>
-void for_each_run(const Shape& shape, Run run) {
+void for_each_channel_run(const Shape& shape, Run run) {
   const int64_t channels = shape[1], size = shape[2];
   const int64_t row = size == 1 ? channels : size;  // consecutive elements that form a run
   const int64_t rows = size == 1 ? shape[0] : shape[0] * channels;
@@ -70,8 +70,8 @@ template <bool kColumns, typename T>
 void normalize(const Tensor& x, const Compute<T>* mean, const Compute<T>* scale,
                const Compute<T>* shift, Tensor& y) {
   using V = Compute<T>;
-  for_each_run(x.shape(), [=, from = x.data<T>(), to = y.data<T>()](int64_t offset, int64_t channel,
-                                                                    int64_t count) {
+  for_each_channel_run(x.shape(), [=, from = x.data<T>(), to = y.data<T>()](
+                                      int64_t offset, int64_t channel, int64_t count) {
     alignas(64) V buffer[kBlock], results[kBlock];
     const V* xs = load_values(from + offset, 1, count, buffer);
     V* ys = place_values(to + offset, results);
@@ -116,7 +116,7 @@ struct BatchNormPacked {
 
 /// Writes n elements of x with stride `step`.
 template <typename V>
-void spread(const V* x, int64_t step, int64_t n, V* to) {
+void copy_strided(const V* x, int64_t step, int64_t n, V* to) {
   if (step == 0) return void(std::fill_n(to, n, *x));
   for (int64_t i = 0; i < n; ++i) to[i] = x[i * step];
 }
@@ -167,7 +167,7 @@ void normalize_elements(const Tensor& x, const std::array<const Tensor*, 4>& oth
         from += n, to += n;
         continue;
       }
-      const auto take = [&](size_t i, V* to) { spread(row(i), step[i], n, to); };
+      const auto take = [&](size_t i, V* to) { copy_strided(row(i), step[i], n, to); };
       take(0, mean), take(1, scale), take(2, y_buffer), take(3, shift);
       for (int64_t j = 0; j < n; ++j) scale[j] *= y_buffer[j];
       const int64_t all = n * repeats;
@@ -293,12 +293,12 @@ void channel_sums(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
 
 /// Computes dx = scale * (dy - shift - (x - mean) * slope).
 template <bool kColumns, typename T>
-void input_gradient(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
-                    const Compute<T>* scale, const Compute<T>* shift, const Compute<T>* slope,
-                    Tensor& dx) {
+void norm_input_gradient(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
+                         const Compute<T>* scale, const Compute<T>* shift, const Compute<T>* slope,
+                         Tensor& dx) {
   using V = Compute<T>;
-  for_each_run(x.shape(), [=, xs = x.data<T>(), dys = dy.data<T>(), to = dx.data<T>()](
-                              int64_t offset, int64_t c, int64_t count) {
+  for_each_channel_run(x.shape(), [=, xs = x.data<T>(), dys = dy.data<T>(), to = dx.data<T>()](
+                                      int64_t offset, int64_t c, int64_t count) {
     alignas(64) V x_buffer[kBlock], dy_buffer[kBlock], results[kBlock];
     const V* xv = load_values(xs + offset, 1, count, x_buffer);
     const V* dyv = load_values(dys + offset, 1, count, dy_buffer);
@@ -313,7 +313,7 @@ void input_gradient(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
 }
 
 /// Computes the gradients of batch_norm. sum(sums, products) has the results of channel_sums(),
-/// write(scale, shift, slope) computes dx as input_gradient() does.
+/// write(scale, shift, slope) computes dx as norm_input_gradient() does.
 template <typename V, typename Sum, typename Write>
 void batch_norm_backward(const Shape& shape, const Tensor& invstd_tensor, const Tensor& weight,
                          bool training, const Tensor& dx, Tensor& dweight, Tensor& dbias,
@@ -388,7 +388,8 @@ struct BatchNormBackward {
           channel_sums<T>(x, dy, mean, invstd.data<V>(), sums, products);
         },
         [&](const V* scale, const V* shift, const V* slope) {
-          const auto run = x.shape()[2] == 1 ? input_gradient<true, T> : input_gradient<false, T>;
+          const auto run =
+              x.shape()[2] == 1 ? norm_input_gradient<true, T> : norm_input_gradient<false, T>;
           run(x, dy, mean, scale, shift, slope, dx);
         });
   }

@@ -6,13 +6,12 @@
 #include "backends/cpu/dnnl/dnnl.h"
 #include "backends/cpu/fast/packed.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/share.h"
 #include "core/dispatch/implementations.h"
 #include "ops/internal/kernels/pad.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
-
-constexpr int64_t kParallel = 32768;  // elements that justify a second thread
 
 /// The padded dimensions as images of rows and columns; a column is a run of `inner` elements.
 struct Images {
@@ -167,7 +166,7 @@ struct From {
     copy_images(Images(x.shape(), from), x.contiguous().data<T>(), y.data<T>());
   }
 };
-struct Backward {
+struct PadBackward {
   static constexpr std::string_view kName = "rows";
   template <typename T>
   static void run(TypeTag<T>, const Tensor& dy, const PadSources& from, Tensor& dx) {
@@ -181,7 +180,7 @@ void register_pad_from() {
   set_implementations<kernels::pad_from, FromPacked<float>, FromPacked<bfloat16>, From>(
       DeviceType::kCpu, kAllTypes);
   set_implementations<kernels::pad_from_backward, BackwardPacked<float>, BackwardPacked<bfloat16>,
-                      Backward>(DeviceType::kCpu, kFloatTypes);
+                      PadBackward>(DeviceType::kCpu, kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -40,8 +40,8 @@ struct Strided {
 /// `first`, have this element, window j at base + j * stride in the plane. The others have it in
 /// the padding.
 template <bool kReversed = false, typename Stride, typename Visit>
-void for_each_element(const Planes& p, const Strided& w, Stride stride, int64_t i, int64_t first,
-                      int64_t count, const Visit& visit) {
+void for_each_window_element(const Planes& p, const Strided& w, Stride stride, int64_t i,
+                             int64_t first, int64_t count, const Visit& visit) {
   const auto windows_left_of = [stride](int64_t column) {  // of a column relative to the first
     return column <= 0 ? 0 : (column + stride - 1) / stride;
   };
@@ -141,19 +141,19 @@ void max_pool_plane(const T* x, const Planes& p, const Strided& w, Stride stride
       int32_t index[kWindowsTogether];
       std::fill_n(best, count, -std::numeric_limits<Wide>::infinity());
       std::fill_n(index, count, -1);
-      for_each_element(p, w, stride, i, first, count,
-                       [&](int64_t base, int64_t begin, int64_t end) {
-                         const T* from = x + base;
-                         for (int64_t j = begin; j < end; ++j) {
-                           const Wide value = Wide(from[j * stride]);
-                           bool larger = !(best[j] >= value) & (best[j] == best[j]);
-                           if constexpr (kIndices) {
-                             larger |= index[j] < 0;
-                             index[j] = larger ? int32_t(base + j * stride) : index[j];
-                           }
-                           best[j] = larger ? value : best[j];
-                         }
-                       });
+      for_each_window_element(p, w, stride, i, first, count,
+                              [&](int64_t base, int64_t begin, int64_t end) {
+                                const T* from = x + base;
+                                for (int64_t j = begin; j < end; ++j) {
+                                  const Wide value = Wide(from[j * stride]);
+                                  bool larger = !(best[j] >= value) & (best[j] == best[j]);
+                                  if constexpr (kIndices) {
+                                    larger |= index[j] < 0;
+                                    index[j] = larger ? int32_t(base + j * stride) : index[j];
+                                  }
+                                  best[j] = larger ? value : best[j];
+                                }
+                              });
       for (int64_t j = 0; j < count; ++j) y[j] = T(best[j]);
       y += count;
       if constexpr (kIndices) indices = std::copy_n(index, count, indices);
@@ -253,7 +253,7 @@ void unpool_indices(const Tensor& positions, std::string_view op, int64_t size, 
 }
 
 template <typename T>
-void gather(const Tensor& x, const Tensor& indices, Tensor& y) {
+void gather_pooled(const Tensor& x, const Tensor& indices, Tensor& y) {
   const Planes p = planes_of(x.shape(), y.shape());
 #pragma omp parallel for if (x.numel() > kParallelPlanes)
   for (int64_t n = 0; n < p.count; ++n) {
@@ -342,10 +342,12 @@ void average_row(const T* x, const Planes& p, const Strided& w, Stride stride, i
   for (int64_t first = 0; first < p.out_width; first += kWindowsTogether) {
     const int64_t count = std::min(kWindowsTogether, p.out_width - first);
     Wide sums[kWindowsTogether] = {};
-    for_each_element(p, w, stride, i, first, count, [&](int64_t base, int64_t begin, int64_t end) {
-      const T* from = x + base;
-      for (int64_t j = begin; j < end; ++j) sums[j] += Wide(from[j * stride]);
-    });
+    for_each_window_element(p, w, stride, i, first, count,
+                            [&](int64_t base, int64_t begin, int64_t end) {
+                              const T* from = x + base;
+                              for (int64_t j = begin; j < end; ++j)
+                                sums[j] += Wide(from[j * stride]);
+                            });
     for (int64_t j = 0; j < count; ++j)
       y[first + j] = T(sums[j] / Wide(row_count * columns[size_t(first + j)].count));
   }
@@ -402,12 +404,13 @@ void spread_plane(const T* dy, const Planes& p, const Strided& w, Stride stride,
       T parts[kWindowsTogether];
       for (int64_t j = 0; j < count; ++j)
         parts[j] = dy[first + j] / T(rows[size_t(i)].count * columns[size_t(first + j)].count);
-      for_each_element<true>(p, w, stride, i, first, count,
-                             [&](int64_t base, int64_t begin, int64_t end) {
-                               T* to = dx + base;
+      for_each_window_element<true>(p, w, stride, i, first, count,
+                                    [&](int64_t base, int64_t begin, int64_t end) {
+                                      T* to = dx + base;
 #pragma omp simd
-                               for (int64_t j = begin; j < end; ++j) to[j * stride] += parts[j];
-                             });
+                                      for (int64_t j = begin; j < end; ++j)
+                                        to[j * stride] += parts[j];
+                                    });
     }
 }
 
@@ -492,7 +495,7 @@ void register_pool() {
                       PoolScatterInFloat>(DeviceType::kCpu, kFloatTypes);
   set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, auto&... a) { unpool_indices(a...); });
   set<kernels::pool_gather>(kFloatTypes,
-                            []<typename T>(TypeTag<T>, auto&... a) { gather<T>(a...); });
+                            []<typename T>(TypeTag<T>, auto&... a) { gather_pooled<T>(a...); });
   set_implementations<kernels::avg_pool2d, AvgPoolPacked, AvgPool>(DeviceType::kCpu, kFloatTypes);
   set_implementations<kernels::avg_pool2d_backward, AvgPoolBackwardPacked, AvgPoolBackward>(
       DeviceType::kCpu, kFloatTypes);

@@ -25,7 +25,7 @@ constexpr int64_t kBlocksForThreads = 128;
 /// Calls make(words, first, count) for every block of a draw; make() computes elements first ...
 /// first + count - 1 from `per` random words each.
 template <int per, typename Make>
-void for_each_block(int64_t numel, RandomState state, const Make& make) {
+void for_each_random_block(int64_t numel, RandomState state, const Make& make) {
   constexpr int64_t kElements = kWords / per;
   const int64_t blocks = (numel + kElements - 1) / kElements;
   share_tasks(blocks, blocks > kBlocksForThreads, [&](int64_t block) {
@@ -55,12 +55,14 @@ void uniform(Tensor& y, double low, double high, RandomState state) {
   const R start = R(low), range = R(high - low),
           limit = R(low < high ? formulas::below<T>(high) : T(R(low)));
   T* out = y.data<T>();
-  for_each_block<kPer<T>>(y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
-    alignas(64) R u[kWords / kPer<T>];
-    uniform_block(words, u);
-    for (R& value : u) value = std::min(std::fma(value, range, start), limit);
-    for (int64_t i = 0; i < count; ++i) out[first + i] = T(u[i]);
-  });
+  for_each_random_block<kPer<T>>(y.numel(), state,
+                                 [=](const Words& words, int64_t first, int64_t count) {
+                                   alignas(64) R u[kWords / kPer<T>];
+                                   uniform_block(words, u);
+                                   for (R& value : u)
+                                     value = std::min(std::fma(value, range, start), limit);
+                                   for (int64_t i = 0; i < count; ++i) out[first + i] = T(u[i]);
+                                 });
 }
 
 template <typename T>
@@ -69,32 +71,33 @@ void normal(Tensor& y, double mean, double std, RandomState state) {
   constexpr int kPairs = kWords / kPer<T> / 2;
   T* out = y.data<T>();
   const R center = R(mean), scale = R(std);
-  for_each_block<kPer<T>>(y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
-    // Pairs are interleaved in a loop of their own; one loop for all is not vectorised.
-    alignas(64) R u[kPairs], v[kPairs];
-    alignas(64) T z[2 * kPairs];
+  for_each_random_block<kPer<T>>(
+      y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
+        // Pairs are interleaved in a loop of their own; one loop for all is not vectorised.
+        alignas(64) R u[kPairs], v[kPairs];
+        alignas(64) T z[2 * kPairs];
 #pragma omp simd
-    for (int i = 0; i < kPairs; ++i) {
-      if constexpr (kPer<T> == 1) {
-        u[i] = formulas::positive_float(words[2 * i]);
-        v[i] = uniform_float(words[2 * i + 1]);
-      } else {
-        u[i] = formulas::positive_double(words[4 * i], words[4 * i + 1]);
-        v[i] = uniform_double(words[4 * i + 2], words[4 * i + 3]);
-      }
-    }
+        for (int i = 0; i < kPairs; ++i) {
+          if constexpr (kPer<T> == 1) {
+            u[i] = formulas::positive_float(words[2 * i]);
+            v[i] = uniform_float(words[2 * i + 1]);
+          } else {
+            u[i] = formulas::positive_double(words[4 * i], words[4 * i + 1]);
+            v[i] = uniform_double(words[4 * i + 2], words[4 * i + 3]);
+          }
+        }
 #pragma omp simd
-    for (int i = 0; i < kPairs; ++i) {
-      const formulas::CosSin<R> pair = formulas::box_muller(u[i], v[i]);
-      u[i] = std::fma(pair.cos, scale, center);
-      v[i] = std::fma(pair.sin, scale, center);
-    }
-    for (int i = 0; i < kPairs; ++i) {
-      z[2 * i] = T(u[i]);
-      z[2 * i + 1] = T(v[i]);
-    }
-    std::copy_n(z, count, out + first);
-  });
+        for (int i = 0; i < kPairs; ++i) {
+          const formulas::CosSin<R> pair = formulas::box_muller(u[i], v[i]);
+          u[i] = std::fma(pair.cos, scale, center);
+          v[i] = std::fma(pair.sin, scale, center);
+        }
+        for (int i = 0; i < kPairs; ++i) {
+          z[2 * i] = T(u[i]);
+          z[2 * i + 1] = T(v[i]);
+        }
+        std::copy_n(z, count, out + first);
+      });
 }
 
 /// Writes integers to elements of any type, which are converted by store(values, count, to).
@@ -102,7 +105,7 @@ void random_integers(Tensor& y, int64_t low, uint64_t range, RandomState state,
                      void (*store)(const int64_t* values, int64_t count, std::byte* to)) {
   std::byte* const out = y.storage().data();
   const int64_t bytes = size_of(y.dtype()), start = y.layout().offset;
-  for_each_block<2>(y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
+  for_each_random_block<2>(y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
     alignas(64) int64_t values[kWords / 2];
     for (int64_t i = 0; i < count; ++i) {
       const uint64_t bits = uint64_t(words[2 * i]) << 32 | words[2 * i + 1];
@@ -125,11 +128,13 @@ void bernoulli(const Tensor& p, Tensor& y, RandomState state) {
   for (int64_t i = 0; i < numel; ++i)
     if (const R value = R(in[i]); !(value >= R(0) && value <= R(1))) [[unlikely]]
       fail<ArgumentError>("bernoulli: p must be in [0, 1]: element ", i, " is ", value);
-  for_each_block<kPer<T>>(numel, state, [=](const Words& words, int64_t first, int64_t count) {
-    alignas(64) R u[kWords / kPer<T>];
-    uniform_block(words, u);
-    for (int64_t i = 0; i < count; ++i) out[first + i] = T(R(u[i] < R(in[first + i]) ? 1 : 0));
-  });
+  for_each_random_block<kPer<T>>(numel, state,
+                                 [=](const Words& words, int64_t first, int64_t count) {
+                                   alignas(64) R u[kWords / kPer<T>];
+                                   uniform_block(words, u);
+                                   for (int64_t i = 0; i < count; ++i)
+                                     out[first + i] = T(R(u[i] < R(in[first + i]) ? 1 : 0));
+                                 });
 }
 
 /// Adds the residual if `add`; otherwise residual is empty.
@@ -141,7 +146,7 @@ void dropout(const Tensor& x, const Tensor& residual, double p, RandomState stat
   T* out = y.data<T>();
   const R scale = R(1.0 / (1.0 - p));
   const uint32_t threshold = formulas::drop_below(p);
-  for_each_block<1>(x.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
+  for_each_random_block<1>(x.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
     const T* from = in + first;
     T* to = out + first;
     const auto keep = [&](int i) {
@@ -168,7 +173,7 @@ void permutation(Tensor& y, RandomState state) {
   };
   const auto count = size_t(y.numel());
   std::vector<Entry> entries(count), sorted(count);
-  for_each_block<2>(y.numel(), state, [&](const Words& words, int64_t first, int64_t count) {
+  for_each_random_block<2>(y.numel(), state, [&](const Words& words, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; ++i)
       entries[size_t(first + i)] = {uint64_t(words[2 * i]) << 32 | words[2 * i + 1], first + i};
   });

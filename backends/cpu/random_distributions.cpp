@@ -14,13 +14,13 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kParallel = 4096;  // draws that justify a second thread
+constexpr int64_t kParallelDraws = 4096;  // draws that justify a second thread
 
 /// Random word i of a draw.
 uint32_t word(RandomState state, uint64_t i) {
   return philox(state.seed, state.offset + i / 4)[i % 4];
 }
-double uniform(RandomState state, uint64_t i) {
+double draw_uniform(RandomState state, uint64_t i) {
   return uniform_double(word(state, 2 * i), word(state, 2 * i + 1));
 }
 
@@ -29,7 +29,7 @@ void exponential(Tensor& y, double lambd, RandomState state) {
   using R = Compute<T>;
   T* out = y.data<T>();
   const R rate = R(lambd);
-#pragma omp parallel for if (y.numel() > kParallel)
+#pragma omp parallel for if (y.numel() > kParallelDraws)
   for (int64_t i = 0; i < y.numel(); ++i) {
     R u;
     if constexpr (std::is_same_v<R, double>)
@@ -51,7 +51,7 @@ void poisson(const Tensor& rate, RandomState state, Tensor& y) {
     if (const double value = double(R(in[i])); !(value >= 0 && std::isfinite(value)))
       fail<ArgumentError>("poisson: a rate must be finite and not negative: element ", i, " is ",
                           value);
-#pragma omp parallel for if (y.numel() > kParallel)
+#pragma omp parallel for if (y.numel() > kParallelDraws)
   for (int64_t i = 0; i < y.numel(); ++i)
     out[i] = T(R(formulas::poisson(double(R(in[i])), formulas::ElementStream(state, i))));
 }
@@ -86,7 +86,7 @@ void multinomial(const Tensor& weights, bool replacement, RandomState state, Ten
                    [](T weight) { return double(R(weight)); });
     for (int64_t node = leaves - 1; node > 0; --node) tree.add(node);
     for (int64_t k = 0; k < samples; ++k) {
-      const int64_t id = tree.pick(uniform(state, uint64_t(row * samples + k)));
+      const int64_t id = tree.pick(draw_uniform(state, uint64_t(row * samples + k)));
       y.data<int64_t>()[row * samples + k] = id;
       if (!replacement) tree.remove(id);
     }

@@ -8,13 +8,13 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kBlock = 2048;  // elements of the state that justify a second thread
+constexpr int64_t kParallelState = 2048;  // elements of the state that justify a second thread
 
 /// Processes [rows, n] memory in batches: run(row, column, load, store), where load(x) reads the
 /// valid lanes and store(y, values) writes them.
 template <typename T, typename Run>
 void for_each_state(int64_t rows, int64_t n, const Run& run) {
-  for_each_block(rows, std::max<int64_t>(1, kBlock / std::max<int64_t>(n, 1)),
+  for_each_block(rows, std::max<int64_t>(1, kParallelState / std::max<int64_t>(n, 1)),
                  [&](int64_t first, int64_t last) {
                    for (int64_t row = first; row < last; ++row) {
                      int64_t j = 0;

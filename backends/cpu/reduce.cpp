@@ -262,7 +262,7 @@ struct ExtremeOfIntegers {
 };
 
 template <bool kLargest, typename T>
-void extreme(const Tensor& x, Tensor& y) {
+void extreme_value(const Tensor& x, Tensor& y) {
   if constexpr (kIsFloat<T>) {
     reduce_any<T>(ExtremeOf<Compute<T>, kLargest>{}, x, y,
                   [out = y.data<T>()](int64_t i, auto total) { out[i] = T(total); });
@@ -347,9 +347,9 @@ void register_reduce() {
   set_implementations<kernels::sum_of_products, ProductsInOnePass>(DeviceType::kCpu, kFloatTypes);
   set<kernels::prod>(kNumberTypes, []<typename T>(TypeTag<T>, auto&... a) { prod<T>(a...); });
   set<kernels::amax>(kNumberTypes,
-                     []<typename T>(TypeTag<T>, auto&... a) { extreme<true, T>(a...); });
+                     []<typename T>(TypeTag<T>, auto&... a) { extreme_value<true, T>(a...); });
   set<kernels::amin>(kNumberTypes,
-                     []<typename T>(TypeTag<T>, auto&... a) { extreme<false, T>(a...); });
+                     []<typename T>(TypeTag<T>, auto&... a) { extreme_value<false, T>(a...); });
   set<kernels::contains>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { contains<T>(a...); });
   set<kernels::nansum>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { nansum<T>(a...); });
   set<kernels::count_nonzero>(kAllTypes,

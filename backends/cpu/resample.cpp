@@ -6,6 +6,7 @@
 
 #include "backends/cpu/fast/packed.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/share.h"
 #include "core/dispatch/kernels.h"
 
 namespace tapegrad::backends::cpu {
@@ -15,22 +16,21 @@ namespace {
 #pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers the loop is not vectorised
 #endif
 
-constexpr int64_t kParallel = 32768;  // elements that justify a second thread
-constexpr int64_t kResults = 4096;    // elements of a task
+constexpr int64_t kResults = 4096;  // elements of a task
 
 // One thread computes each sum, in the order of the taps, so results do not depend on the number of
 // threads.
 
 /// Operands [outer, n, inner] and [outer, results, inner], one of which is read.
 template <typename T>
-struct Rows {
+struct ResampledRows {
   int64_t outer, n, results, inner;
   const T* from;
   T* to;
   std::optional<PackedValues> packed{};  // the operand that is read, if the result is packed, too
 
   /// An element of packed images is a block of channels.
-  Rows(const Tensor& x, int64_t n, int64_t results, Tensor& y)
+  ResampledRows(const Tensor& x, int64_t n, int64_t results, Tensor& y)
       : outer(x.shape()[0]), n(n), results(results), inner(x.shape()[2]) {
     if constexpr (Packable<T>) packed = packed_rows(x, y);
     if (!packed) {
@@ -124,7 +124,7 @@ void resample_elements(const T* from, const ElementTaps<W>& taps, int64_t begin,
 }
 
 template <int kCount, typename T>
-void resample_by(const Rows<T>& rows, const Taps& taps) {
+void resample_by(const ResampledRows<T>& rows, const Taps& taps) {
   using W = Compute<T>;
   const bool of_elements = rows.inner == 1;
   const auto ordered = of_elements ? std::vector<Tap<W>>() : in_order<W>(taps);
@@ -160,7 +160,7 @@ void copy_repeated(const T* from, int64_t n, int64_t repeats, T* to) {
 
 /// Copies the results that have one tap of weight 1, such as those of the nearest pixel.
 template <typename T>
-void copy_nearest(const Rows<T>& rows, const Taps& taps) {
+void copy_nearest(const ResampledRows<T>& rows, const Taps& taps) {
   const int64_t inner = rows.inner, n = rows.n, results = rows.results;
   const int64_t* index = taps.index.data();
   int64_t repeats = results % n == 0 ? results / n : 0;
@@ -189,7 +189,7 @@ void copy_nearest(const Rows<T>& rows, const Taps& taps) {
 template <typename T>
 void resample(const Tensor& x, const Taps& taps, Tensor& y) {
   if (y.numel() == 0) return;
-  const Rows<T> rows(x, x.shape()[1], taps.results(), y);
+  const ResampledRows<T> rows(x, x.shape()[1], taps.results(), y);
   const auto run = taps.count == 1   ? copy_nearest<T>
                    : taps.count == 2 ? resample_by<2, T>
                                      : resample_by<4, T>;
@@ -244,7 +244,7 @@ void add_neighbours(const T* from, int64_t repeats, int64_t rows, T* to) {
 template <typename T>
 void adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
   if (x.numel() == 0) return;
-  const Rows<T> rows(y, x.shape()[1], taps.results(), x);
+  const ResampledRows<T> rows(y, x.shape()[1], taps.results(), x);
   const int64_t inner = rows.inner, n = rows.n, results = rows.results;
   const TapsByRow<T> by_row(taps, n);
   const int64_t repeats = inner == 1 ? by_row.repeats() : 0;

@@ -11,19 +11,19 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kParallel = 1 << 14;  // elements
+constexpr int64_t kParallelScan = 1 << 14;  // elements
 
-constexpr int64_t kTogether = 64;  // columns that a task scans side by side
+constexpr int64_t kScannedTogether = 64;  // columns that a task scans side by side
 
 /// Calls run(offset, columns) for parts of [outer, n, inner]: `columns` neighbours from an offset.
 template <typename Run>
-void for_each_part(const Tensor& x, const Run& run) {
+void for_each_scanned(const Tensor& x, const Run& run) {
   const int64_t outer = x.shape()[0], n = x.shape()[1], inner = x.shape()[2];
-  const int64_t blocks = (inner + kTogether - 1) / kTogether;
-#pragma omp parallel for if (x.numel() > kParallel)
+  const int64_t blocks = (inner + kScannedTogether - 1) / kScannedTogether;
+#pragma omp parallel for if (x.numel() > kParallelScan)
   for (int64_t task = 0; task < outer * blocks; ++task) {
-    const int64_t column = task % blocks * kTogether;
-    run(task / blocks * n * inner + column, std::min(kTogether, inner - column));
+    const int64_t column = task % blocks * kScannedTogether;
+    run(task / blocks * n * inner + column, std::min(kScannedTogether, inner - column));
   }
 }
 
@@ -32,10 +32,10 @@ void for_each_part(const Tensor& x, const Run& run) {
 template <typename State, typename Step>
 void scan(const Tensor& x, const State& first, bool reversed, const Step& step) {
   const int64_t n = x.shape()[1], inner = x.shape()[2];
-  for_each_part(x, [=](int64_t offset, int64_t columns) {
+  for_each_scanned(x, [=](int64_t offset, int64_t columns) {
     const auto row = [=](int64_t i) { return offset + (reversed ? n - 1 - i : i) * inner; };
-    State states[kTogether];
-    std::fill_n(states, kTogether, first);
+    State states[kScannedTogether];
+    std::fill_n(states, kScannedTogether, first);
     if (columns == 1) {
       State state = first;
       for (int64_t i = 0; i < n; ++i) step(state, row(i), i);
@@ -99,8 +99,8 @@ void extremes_of_row(const T* from, int64_t n, T* values, int64_t* to) {
   using Value = Compute<T>;
   Value best = Value(from[0]);
   int64_t where = 0;
-  for (int64_t start = 0; start < n; start += kTogether) {
-    const int64_t end = std::min(start + kTogether, n);
+  for (int64_t start = 0; start < n; start += kScannedTogether) {
+    const int64_t end = std::min(start + kScannedTogether, n);
     int takes = start == 0;  // the first block has a new extreme in most data
     if (takes == 0)
       for (int64_t i = start; i < end; ++i) takes |= takes_over<kLargest>(best, Value(from[i]));
@@ -125,8 +125,8 @@ void extremes_of_row(const T* from, int64_t n, T* values, int64_t* to) {
 template <bool kLargest, typename T>
 void extremes_of_columns(const T* from, int64_t n, int64_t step, int64_t columns, T* values,
                          int64_t* to) {
-  Compute<T> best[kTogether];
-  int64_t where[kTogether] = {};
+  Compute<T> best[kScannedTogether];
+  int64_t where[kScannedTogether] = {};
   for (int64_t j = 0; j < columns; ++j) best[j] = Compute<T>(from[j]);
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < columns; ++j) {
@@ -143,8 +143,8 @@ template <bool kLargest, typename T>
 void extremes(const Tensor& x, Tensor& values, Tensor& indices) {
   if (x.numel() == 0) return;
   const int64_t n = x.shape()[1], inner = x.shape()[2];
-  for_each_part(x, [=, from = x.data<T>(), into = values.data<T>(), to = indices.data<int64_t>()](
-                       int64_t at, int64_t columns) {
+  for_each_scanned(x, [=, from = x.data<T>(), into = values.data<T>(),
+                       to = indices.data<int64_t>()](int64_t at, int64_t columns) {
     if (inner == 1)
       extremes_of_row<kLargest>(from + at, n, into + at, to + at);
     else

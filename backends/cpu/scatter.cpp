@@ -17,7 +17,7 @@ namespace {
 #endif
 
 template <typename W>
-void scatter(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
+void scatter_along(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
   const W* from = source.data<W>();
   W* to = y.data<W>();
   for_each_meant(y, index, dim, [=](int64_t p, int64_t q) { to[q] = from[p]; });
@@ -166,8 +166,8 @@ void places_of(const Tensor& positions, const Shape& shape, Tensor& places) {
 }  // namespace
 
 void register_scatter() {
-  set<kernels::scatter>(kAllTypes,
-                        []<typename T>(TypeTag<T>, auto&... a) { scatter<Word<sizeof(T)>>(a...); });
+  set<kernels::scatter>(
+      kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { scatter_along<Word<sizeof(T)>>(a...); });
   set<kernels::index_copy>(
       kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { index_copy<Word<sizeof(T)>>(a...); });
   // The ops convert sixteen-bit floats to float32.

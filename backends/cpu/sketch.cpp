@@ -21,9 +21,8 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kBlock = kSketchLanes;  // elements
-constexpr int64_t kTile = kSketchRows * kBlock;
-constexpr int64_t kChunk = 16 * kTile;
+constexpr int64_t kSketchTile = kSketchRows * kSketchLanes;
+constexpr int64_t kSketchChunk = 16 * kSketchTile;
 
 // g++ warns that vectors of 64 bytes are passed differently with and without AVX-512. All functions
 // that take them are local to this file.
@@ -31,19 +30,20 @@ constexpr int64_t kChunk = 16 * kTile;
 
 // A lane adds the same values in the same order for registers of each size.
 constexpr int kRegister = XSIMD_WITH_AVX512F ? 64 : 32;  // bytes
-using Words [[gnu::vector_size(kRegister)]] = uint32_t;
-using Floats [[gnu::vector_size(kRegister)]] = float;
-using Numbers [[gnu::vector_size(kRegister)]] = double;
+using WordRegister [[gnu::vector_size(kRegister)]] = uint32_t;
+using FloatRegister [[gnu::vector_size(kRegister)]] = float;
+using DoubleRegister [[gnu::vector_size(kRegister)]] = double;
 using HalfFloats [[gnu::vector_size(kRegister / 2)]] = float;
 /// Number of registers for `lanes` values of a type.
 template <typename T>
 constexpr int registers(int lanes) {
   return lanes * int(sizeof(T)) / kRegister;
 }
-constexpr int64_t kRound = kBlock * int64_t(sizeof(uint32_t));  // bytes of a round of the hash
+constexpr int64_t kRound =
+    kSketchLanes * int64_t(sizeof(uint32_t));  // bytes of a round of the hash
 
 template <typename Vector>
-Vector load(const void* from) {
+Vector load_register(const void* from) {
   Vector vector;
   std::memcpy(&vector, from, sizeof vector);
   return vector;
@@ -51,65 +51,71 @@ Vector load(const void* from) {
 
 /// Returns a register of words. With AVX-512, the register is used for all that follows: g++ would
 /// read the memory for each use, and a Zen 4 reads only 64 bytes per cycle.
-inline Words load_once(const std::byte* from) {
-  auto words = load<Words>(from);
+inline WordRegister load_words(const std::byte* from) {
+  auto words = load_register<WordRegister>(from);
 #if XSIMD_WITH_AVX512F
   asm("" : "+v"(words));
 #endif
   return words;
 }
 
-inline Numbers widen(const float* from) {
+inline DoubleRegister widen_floats(const float* from) {
 #if XSIMD_WITH_AVX512F  // g++ 12 converts halves and joins them
-  return std::bit_cast<Numbers>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from)));
+  return std::bit_cast<DoubleRegister>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from)));
 #else
-  return __builtin_convertvector(load<HalfFloats>(from), Numbers);
+  return __builtin_convertvector(load_register<HalfFloats>(from), DoubleRegister);
 #endif
 }
 
 /// Adds or subtracts values. The product is exact, so it makes no difference that the library is
 /// compiled without contraction to fused operations.
-inline Floats add_signed(Floats sum, Floats values, float sign) {
+inline FloatRegister add_signed(FloatRegister sum, FloatRegister values, float sign) {
 #if XSIMD_WITH_AVX512F
-  return std::bit_cast<Floats>(_mm512_fmadd_ps(std::bit_cast<__m512>(values), _mm512_set1_ps(sign),
-                                               std::bit_cast<__m512>(sum)));
+  return std::bit_cast<FloatRegister>(_mm512_fmadd_ps(
+      std::bit_cast<__m512>(values), _mm512_set1_ps(sign), std::bit_cast<__m512>(sum)));
 #elif defined(__FMA__)
-  return std::bit_cast<Floats>(_mm256_fmadd_ps(std::bit_cast<__m256>(values), _mm256_set1_ps(sign),
-                                               std::bit_cast<__m256>(sum)));
+  return std::bit_cast<FloatRegister>(_mm256_fmadd_ps(
+      std::bit_cast<__m256>(values), _mm256_set1_ps(sign), std::bit_cast<__m256>(sum)));
 #else
   return sum + values * sign;
 #endif
 }
-inline Numbers add_signed(Numbers sum, Numbers values, double sign) { return sum + values * sign; }
+inline DoubleRegister add_signed(DoubleRegister sum, DoubleRegister values, double sign) {
+  return sum + values * sign;
+}
 
 /// Adds the products of the upper and the lower half, as signed numbers, of two registers of words.
-inline Words add_products(Words sum, Words a, Words b) {
+inline WordRegister add_word_products(WordRegister sum, WordRegister a, WordRegister b) {
   // Each lane multiplies the halves (lower a, upper b) by (upper a, lower b).
-  [[maybe_unused]] const Words second = b << 16 | a >> 16;
+  [[maybe_unused]] const WordRegister second = b << 16 | a >> 16;
 #if defined(__AVX512BW__) && XSIMD_WITH_AVX512F
   const auto first =
       _mm512_mask_blend_epi16(0xAAAAAAAA, std::bit_cast<__m512i>(a), std::bit_cast<__m512i>(b));
 #if defined(__AVX512VNNI__) && defined(__AVX512VBMI2__)
-  return std::bit_cast<Words>(_mm512_dpwssd_epi32(
+  return std::bit_cast<WordRegister>(_mm512_dpwssd_epi32(
       std::bit_cast<__m512i>(sum), first,
       _mm512_shldi_epi32(std::bit_cast<__m512i>(b), std::bit_cast<__m512i>(a), 16)));
 #else
-  return sum + std::bit_cast<Words>(_mm512_madd_epi16(first, std::bit_cast<__m512i>(second)));
+  return sum +
+         std::bit_cast<WordRegister>(_mm512_madd_epi16(first, std::bit_cast<__m512i>(second)));
 #endif
 #elif defined(__AVX2__)
   const auto first = _mm256_blend_epi16(std::bit_cast<__m256i>(a), std::bit_cast<__m256i>(b), 0xAA);
-  return sum + std::bit_cast<Words>(_mm256_madd_epi16(first, std::bit_cast<__m256i>(second)));
+  return sum +
+         std::bit_cast<WordRegister>(_mm256_madd_epi16(first, std::bit_cast<__m256i>(second)));
 #else
   using Signed [[gnu::vector_size(kRegister)]] = int32_t;
-  const auto upper = [](Words w) { return std::bit_cast<Signed>(w) >> 16; };
-  const auto product = [&](Words w) { return std::bit_cast<Words>(upper(w) * upper(w << 16)); };
+  const auto upper = [](WordRegister w) { return std::bit_cast<Signed>(w) >> 16; };
+  const auto product = [&](WordRegister w) {
+    return std::bit_cast<WordRegister>(upper(w) * upper(w << 16));
+  };
   return sum + product(a) + product(b);
 #endif
 }
 
 /// Returns a bijection of each lane for given words, and of each word for a given lane.
-inline Words mix(Words lanes, Words words) {
-  const Words mixed = (lanes ^ words) * 0x9E3779B1;
+inline WordRegister mix(WordRegister lanes, WordRegister words) {
+  const WordRegister mixed = (lanes ^ words) * 0x9E3779B1;
   return mixed ^ (mixed >> 15);
 }
 
@@ -144,20 +150,20 @@ constexpr auto kRowSigns = [] {
 /// the running sums. `products` adds the products of the halves of the words.
 struct Hash {
   static constexpr int kSums = registers<uint32_t>(64), kOrders = kSums / 4;
-  Words sums[kSums] = {}, products[kSums / 2] = {}, orders[kOrders] = {};
+  WordRegister sums[kSums] = {}, products[kSums / 2] = {}, orders[kOrders] = {};
 
   /// Adds a round and returns its words.
-  [[gnu::always_inline]] std::array<Words, kSums> add(const std::byte* bytes) {
-    std::array<Words, kSums> words;
+  [[gnu::always_inline]] std::array<WordRegister, kSums> add(const std::byte* bytes) {
+    std::array<WordRegister, kSums> words;
     unrolled<kSums>([&](auto i) {
-      words[i] = load_once(bytes + i * kRegister);
+      words[i] = load_words(bytes + i * kRegister);
       sums[i] += words[i];
     });
     unrolled<kOrders>([&](auto i) {
       for (int pair = 0; pair < 2; ++pair) {
         const int k = 2 * pair * kOrders + i;
-        Words& sum = products[pair * kOrders + i];
-        sum = add_products(sum, words[k], words[k + kOrders]);
+        WordRegister& sum = products[pair * kOrders + i];
+        sum = add_word_products(sum, words[k], words[k + kOrders]);
       }
     });
     unrolled<kOrders>([&](auto i) {
@@ -169,7 +175,8 @@ struct Hash {
   uint64_t value() const {
     std::array<uint64_t, 8> words;
     for (int i = 0; i < kOrders; ++i) {
-      Words all = mix(load<Words>(&kFirstWords[size_t(i * kRegister / 4)]), orders[i]);
+      WordRegister all =
+          mix(load_register<WordRegister>(&kFirstWords[size_t(i * kRegister / 4)]), orders[i]);
       for (int k = 0; k < 4; ++k) all = mix(all, sums[i + k * kOrders]);
       std::memcpy(&words[size_t(i * kRegister / 8)], &all, sizeof all);
     }
@@ -181,7 +188,7 @@ struct Hash {
 
 /// Returns the sum of all lanes, each with its sign.
 template <size_t kLanes>
-uint32_t signed_sum(const Words* registers, const std::array<uint32_t, kLanes>& signs) {
+uint32_t signed_sum(const WordRegister* registers, const std::array<uint32_t, kLanes>& signs) {
   std::array<uint32_t, kLanes> lanes;
   std::memcpy(lanes.data(), registers, sizeof lanes);
   uint32_t sum = 0;
@@ -190,16 +197,16 @@ uint32_t signed_sum(const Words* registers, const std::array<uint32_t, kLanes>& 
 }
 
 /// Sums of the lanes of a chunk, and 16 sums of squares.
-struct Sums {
-  static constexpr int kLanes = registers<double>(kBlock), kSquares = registers<double>(16);
-  Numbers lanes[kLanes] = {}, squares[kSquares] = {};
+struct SketchSums {
+  static constexpr int kLanes = registers<double>(kSketchLanes), kSquares = registers<double>(16);
+  DoubleRegister lanes[kLanes] = {}, squares[kSquares] = {};
 };
 
-/// Signed sums of the rows of a tile, by lane; Vector is Floats or Numbers.
+/// Signed sums of the rows of a tile, by lane; Vector is FloatRegister or DoubleRegister.
 template <typename Vector>
 struct TileLanes {
   using Number = std::remove_cvref_t<decltype(Vector()[0])>;
-  static constexpr int kVectors = registers<Number>(kBlock);
+  static constexpr int kVectors = registers<Number>(kSketchLanes);
   static constexpr int64_t kWidth = kRegister / sizeof(Number);
   Vector lanes[kVectors] = {};
 
@@ -212,39 +219,40 @@ struct TileLanes {
     std::memcpy(vectors.data(), x, sizeof vectors);
     add(row, vectors);
   }
-  [[gnu::always_inline]] void add_to(Sums& sums, double sign) const {
-    alignas(64) Number values[kBlock];
+  [[gnu::always_inline]] void add_to(SketchSums& sums, double sign) const {
+    alignas(64) Number values[kSketchLanes];
     std::memcpy(values, lanes, sizeof values);
-    unrolled<Sums::kLanes>([&](auto i) {
+    unrolled<SketchSums::kLanes>([&](auto i) {
       const Number* from = values + i * (kRegister / int64_t(sizeof(double)));
-      Numbers wide;
+      DoubleRegister wide;
       if constexpr (std::is_same_v<Number, float>)
-        wide = widen(from);
+        wide = widen_floats(from);
       else
-        wide = load<Numbers>(from);
+        wide = load_register<DoubleRegister>(from);
       sums.lanes[i] += wide * sign;
-      sums.squares[i % Sums::kSquares] += wide * wide;
+      sums.squares[i % SketchSums::kSquares] += wide * wide;
     });
   }
 };
 
 /// Sketch of a chunk.
-struct Part {
+struct ChunkSketch {
   uint64_t hash = 0;
   double sums[2] = {0, 0}, squares = 0;
   uint32_t words = 0, products = 0;
 };
 
-Part part_of(const Hash& hash, const Sums& sums) {
-  Part part;
+ChunkSketch part_of(const Hash& hash, const SketchSums& sums) {
+  ChunkSketch part;
   part.hash = hash.value();
   part.words = signed_sum(hash.sums, kWordSigns);
   part.products = signed_sum(hash.products, kProductSigns);
   constexpr int kEight = registers<double>(8);
   for (size_t k = 0; k < 2; ++k) {
-    Numbers eight[kEight] = {};
-    for (int i = 0; i < Sums::kLanes; ++i)
-      eight[i % kEight] += sums.lanes[i] * load<Numbers>(&kLaneSigns[k][size_t(i * kRegister / 8)]);
+    DoubleRegister eight[kEight] = {};
+    for (int i = 0; i < SketchSums::kLanes; ++i)
+      eight[i % kEight] +=
+          sums.lanes[i] * load_register<DoubleRegister>(&kLaneSigns[k][size_t(i * kRegister / 8)]);
     double lanes[8];
     std::memcpy(lanes, eight, sizeof lanes);
     for (const double lane : lanes) part.sums[k] += lane;
@@ -256,7 +264,7 @@ Part part_of(const Hash& hash, const Sums& sums) {
 }
 
 /// The elements of a tensor of any type in row-major order.
-struct Elements {
+struct SketchedElements {
   const std::byte* data;
   int64_t bytes;                 // of an element
   const JointLayout<1>* layout;  // null if the elements are contiguous
@@ -276,45 +284,47 @@ struct Elements {
 template <typename T>
 using Number = std::conditional_t<kIsHalf<T> || std::is_same_v<T, float>, float, double>;
 
-Part sketch_floats(const Elements& elements, int64_t begin, int64_t end) {
+ChunkSketch sketch_floats(const SketchedElements& elements, int64_t begin, int64_t end) {
   Hash hash;
-  Sums sums;
-  alignas(64) std::byte buffer[kTile * sizeof(float)];
-  using Row = std::array<Floats, registers<float>(kBlock)>;
+  SketchSums sums;
+  alignas(64) std::byte buffer[kSketchTile * sizeof(float)];
+  using Row = std::array<FloatRegister, registers<float>(kSketchLanes)>;
   const auto add = [&](auto& tile, size_t row, const float* from) __attribute__((always_inline)) {
     tile.add(row, std::bit_cast<Row>(hash.add(reinterpret_cast<const std::byte*>(from))));
   };
-  for (int64_t at = begin; at < end; at += kTile) {
-    const int64_t count = std::min(kTile, end - at);
+  for (int64_t at = begin; at < end; at += kSketchTile) {
+    const int64_t count = std::min(kSketchTile, end - at);
     const auto* x = reinterpret_cast<const float*>(elements.tile(at, count, buffer));
-    TileLanes<Floats> tile;
+    TileLanes<FloatRegister> tile;
     size_t row = 0;
-    for (; row < size_t(count / kBlock); ++row) add(tile, row, x + int64_t(row) * kBlock);
-    if (const int64_t left = count % kBlock; left > 0) {
-      float last[kBlock] = {};
+    for (; row < size_t(count / kSketchLanes); ++row)
+      add(tile, row, x + int64_t(row) * kSketchLanes);
+    if (const int64_t left = count % kSketchLanes; left > 0) {
+      float last[kSketchLanes] = {};
       std::memcpy(last, x + count - left, size_t(left) * sizeof(float));
       add(tile, row, last);
     }
-    tile.add_to(sums, sketch_tile_sign(at / kTile));
+    tile.add_to(sums, sketch_tile_sign(at / kSketchTile));
   }
   return part_of(hash, sums);
 }
 
 /// Sketches elements that are converted to `Value` for the sums, in vectors of type Vector.
 template <typename Value, typename Vector>
-Part sketch_others(const Elements& elements, int64_t begin, int64_t end) {
+ChunkSketch sketch_others(const SketchedElements& elements, int64_t begin, int64_t end) {
   Hash hash;
-  Sums sums;
-  alignas(64) std::byte buffer[kTile * sizeof(double)];
-  for (int64_t at = begin; at < end; at += kTile) {
-    const int64_t count = std::min(kTile, end - at), rows = (count + kBlock - 1) / kBlock;
+  SketchSums sums;
+  alignas(64) std::byte buffer[kSketchTile * sizeof(double)];
+  for (int64_t at = begin; at < end; at += kSketchTile) {
+    const int64_t count = std::min(kSketchTile, end - at),
+                  rows = (count + kSketchLanes - 1) / kSketchLanes;
     const std::byte* bytes = elements.tile(at, count, buffer);
-    alignas(64) Value values[kTile];
+    alignas(64) Value values[kSketchTile];
     elements.convert(bytes, count, values);
-    std::fill(values + count, values + rows * kBlock, Value(0));
+    std::fill(values + count, values + rows * kSketchLanes, Value(0));
     TileLanes<Vector> tile;
-    for (int64_t row = 0; row < rows; ++row) tile.add(size_t(row), values + row * kBlock);
-    tile.add_to(sums, sketch_tile_sign(at / kTile));
+    for (int64_t row = 0; row < rows; ++row) tile.add(size_t(row), values + row * kSketchLanes);
+    tile.add_to(sums, sketch_tile_sign(at / kSketchTile));
 
     int64_t left = count * elements.bytes;
     for (; left >= kRound; left -= kRound, bytes += kRound) hash.add(bytes);
@@ -342,25 +352,26 @@ void for_each_from_the_end(int64_t n, const F& f) {
   }
 }
 
-using SketchChunk = Part (*)(const Elements& elements, int64_t begin, int64_t end);
+using SketchChunk = ChunkSketch (*)(const SketchedElements& elements, int64_t begin, int64_t end);
 
-void sketch(const Tensor& x, Elements& elements, SketchChunk sketch_chunk, ResultSketch& result) {
+void sketch(const Tensor& x, SketchedElements& elements, SketchChunk sketch_chunk,
+            ResultSketch& result) {
   JointLayout<1> layout;
   if (!x.is_contiguous()) {
     for (int dim = 0; dim < x.rank(); ++dim) layout.add_dim(x.shape()[dim], {x.strides()[dim]});
     elements.layout = &layout;
   }
-  const int64_t count = x.numel(), chunks = (count + kChunk - 1) / kChunk;
-  Part alone;
-  std::vector<Part> several(size_t(chunks > 1 ? chunks : 0));
-  Part* parts = chunks > 1 ? several.data() : &alone;
+  const int64_t count = x.numel(), chunks = (count + kSketchChunk - 1) / kSketchChunk;
+  ChunkSketch alone;
+  std::vector<ChunkSketch> several(size_t(chunks > 1 ? chunks : 0));
+  ChunkSketch* parts = chunks > 1 ? several.data() : &alone;
   for_each_from_the_end(chunks, [&](int64_t i) {
-    parts[i] = sketch_chunk(elements, i * kChunk, std::min(count, (i + 1) * kChunk));
+    parts[i] = sketch_chunk(elements, i * kSketchChunk, std::min(count, (i + 1) * kSketchChunk));
   });
   result = {.hash = uint64_t(count)};
   double squares = 0;
   uint32_t words = 0, products = 0;
-  for (const Part* part = parts; part != parts + chunks; ++part) {
+  for (const ChunkSketch* part = parts; part != parts + chunks; ++part) {
     result.hash = mix_bits(result.hash ^ part->hash);
     for (int k = 0; k < 2; ++k) result.sums[k] += part->sums[k];
     squares += part->squares;
@@ -374,7 +385,8 @@ void sketch(const Tensor& x, Elements& elements, SketchChunk sketch_chunk, Resul
 
 template <typename T>
 void sketch(const Tensor& x, ResultSketch& result) {
-  Elements elements{reinterpret_cast<const std::byte*>(x.data<T>()), sizeof(T), nullptr, nullptr};
+  SketchedElements elements{reinterpret_cast<const std::byte*>(x.data<T>()), sizeof(T), nullptr,
+                            nullptr};
   if constexpr (std::is_same_v<T, float>) {
     sketch(x, elements, sketch_floats, result);
   } else {
@@ -383,7 +395,8 @@ void sketch(const Tensor& x, ResultSketch& result) {
         static_cast<Number<T>*>(to)[i] = Number<T>(Compute<T>(reinterpret_cast<const T*>(from)[i]));
     };
     constexpr bool kIsNarrow = std::is_same_v<Number<T>, float>;
-    sketch(x, elements, sketch_others<Number<T>, std::conditional_t<kIsNarrow, Floats, Numbers>>,
+    sketch(x, elements,
+           sketch_others<Number<T>, std::conditional_t<kIsNarrow, FloatRegister, DoubleRegister>>,
            result);
   }
 }

@@ -37,7 +37,7 @@ V log_sum(V largest, double sum) {
 }
 
 template <typename V>
-void multiply(V* x, int64_t n, V factor) {
+void scale_row(V* x, int64_t n, V factor) {
   using B = xsimd::batch<V>;
   constexpr int64_t kSize = int64_t(B::size);
   int64_t i = 0;  // by whole registers, because the compiler uses half of each
@@ -74,7 +74,7 @@ void row_forward(const T* x, int64_t n, T* y) {
     *y = T(log_sum(largest, sum));
   } else {
     const V scale = V(1 / sum), log_total = V(std::log(sum));
-    if constexpr (kInPlace) return multiply(y, n, scale);
+    if constexpr (kInPlace) return scale_row(y, n, scale);
     for (int64_t i = 0; i < n; i += kBlock) {
       const int64_t count = std::min(kBlock, n - i);
       const V* values = load_values(x + i, 1, count, buffer);
@@ -164,7 +164,7 @@ void for_each_strip(const Shape& shape, Row row, Strip strip) {
 }
 
 template <Goal kGoal, typename T>
-void forward(const Tensor& x, Tensor& y) {
+void softmax_forward(const Tensor& x, Tensor& y) {
   if (y.numel() == 0) return;  // there may be any number of rows
   const int64_t n = x.shape()[1], inner = x.shape()[2];
   const int64_t rows = kGoal == Goal::kLogSumExp ? 1 : n;  // rows of y
@@ -190,7 +190,7 @@ void forward(const Tensor& x, Tensor& y) {
 
 /// The term whose sum the gradient needs: dy * y, or dy for log_softmax.
 template <bool kLog>
-struct Backward {
+struct SoftmaxRule {
   template <typename V>
   static V term(V y, V dy) {
     return kLog ? dy : y * dy;
@@ -213,7 +213,7 @@ const Compute<T>* load_probabilities(const T* y, int64_t count, Compute<T>* buff
 
 /// Returns the sum of n values of a, or of their products with b, in four registers.
 template <bool kProducts, typename V>
-double sum_of(const V* a, [[maybe_unused]] const V* b, int64_t n) {
+double sum_of_row(const V* a, [[maybe_unused]] const V* b, int64_t n) {
   using B = xsimd::batch<V>;
   constexpr int64_t kSize = int64_t(B::size);
   B sums[4] = {V(0), V(0), V(0), V(0)};
@@ -239,16 +239,16 @@ double sum_of(const V* a, [[maybe_unused]] const V* b, int64_t n) {
 }
 
 template <bool kLog, typename T>
-void row_backward(const T* y, const T* dy, int64_t n, T* dx) {
+void softmax_row_backward(const T* y, const T* dy, int64_t n, T* dx) {
   using V = Compute<T>;
-  using Rule = Backward<kLog>;
+  using Rule = SoftmaxRule<kLog>;
   alignas(64) V y_buffer[kBlock], dy_buffer[kBlock];
   double total = 0;
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
     const V* ys = kLog ? dy_buffer : load_values(y + i, 1, count, y_buffer);
     const V* dys = load_values(dy + i, 1, count, dy_buffer);
-    total += sum_of<!kLog>(dys, ys, count);
+    total += sum_of_row<!kLog>(dys, ys, count);
   }
   const V sum = V(total);
   for (int64_t i = 0; i < n; i += kBlock) {
@@ -266,7 +266,7 @@ void row_backward(const T* y, const T* dy, int64_t n, T* dx) {
 template <bool kLog, typename T>
 void strip_backward(const T* y, const T* dy, int64_t n, int64_t step, int64_t count, T* dx) {
   using V = Compute<T>;
-  using Rule = Backward<kLog>;
+  using Rule = SoftmaxRule<kLog>;
   alignas(64) V y_buffer[kStrip], dy_buffer[kStrip], results[kStrip];
   double sum[kStrip];
   std::fill_n(sum, count, 0.0);
@@ -284,7 +284,7 @@ void strip_backward(const T* y, const T* dy, int64_t n, int64_t step, int64_t co
 }
 
 template <bool kLog, typename T>
-void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
+void softmax_backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
   if (y.numel() == 0) return;
   const int64_t n = y.shape()[1], inner = y.shape()[2];
   if constexpr (std::is_same_v<T, float>)
@@ -297,7 +297,8 @@ void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
   for_each_strip(
       y.shape(),
       [&](int64_t i) {
-        row_backward<kLog>(y.data<T>() + i * n, dy.data<T>() + i * n, n, dx.data<T>() + i * n);
+        softmax_row_backward<kLog>(y.data<T>() + i * n, dy.data<T>() + i * n, n,
+                                   dx.data<T>() + i * n);
       },
       [&](int64_t i, int64_t first, int64_t count) {
         const int64_t at = i * n * inner + first;
@@ -309,16 +310,19 @@ void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
 }  // namespace
 
 void register_softmax() {
-  set<kernels::softmax>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { forward<Goal::kSoftmax, T>(a...); });
-  set<kernels::log_softmax>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { forward<Goal::kLogSoftmax, T>(a...); });
-  set<kernels::logsumexp>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { forward<Goal::kLogSumExp, T>(a...); });
+  set<kernels::softmax>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) {
+    softmax_forward<Goal::kSoftmax, T>(a...);
+  });
+  set<kernels::log_softmax>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) {
+    softmax_forward<Goal::kLogSoftmax, T>(a...);
+  });
+  set<kernels::logsumexp>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) {
+    softmax_forward<Goal::kLogSumExp, T>(a...);
+  });
   set<kernels::softmax_backward>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { backward<false, T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { softmax_backward<false, T>(a...); });
   set<kernels::log_softmax_backward>(
-      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { backward<true, T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { softmax_backward<true, T>(a...); });
 
   constexpr auto kForward = [](const Tensor& x, const Tensor&) { return rows_along(x); };
   constexpr auto kBackward = [](const Tensor& y, const Tensor&, const Tensor&) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "backends/cpu/softmax_rows.h"
 #include "backends/cpu/tools/exponentials.h"
@@ -11,17 +10,15 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 using B = Batch<float>;
-constexpr int64_t kLane = kLanes<float>;
 constexpr int64_t kGroup = kTileOfRows;  // rows whose lanes are reduced together
-constexpr int64_t kParallel = 8192;      // elements that justify a second thread
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// Calls visit(index, batch, lanes in use) for a row of x. The lanes not in use are `standard`.
 template <typename Visit>
 [[gnu::always_inline]] inline void visit_row(const float* x, int64_t n, float standard,
                                              const Visit& visit) {
   int64_t i = 0;
-  for (; i + kLane <= n; i += kLane) visit(i, B::load_unaligned(x + i), kLane);
+  for (; i + kLanes<float> <= n; i += kLanes<float>)
+    visit(i, B::load_unaligned(x + i), kLanes<float>);
   if (i < n) visit(i, load_first(x + i, n - i, B(standard)), n - i);
 }
 
@@ -47,7 +44,7 @@ constexpr auto kSum = [](B a, B b) { return a + b; };
 constexpr auto kLargest = [](B a, B b) { return xsimd::max(a, b); };
 
 /// Returns the largest element of each row, ignoring NaN: a row with NaN has a sum of NaN anyway.
-B largest_of(const float* x, int64_t rows, int64_t n) {
+B largest_of_rows(const float* x, int64_t rows, int64_t n) {
   return reduce_group(
       rows,
       [&](int64_t r) {
@@ -61,7 +58,8 @@ B largest_of(const float* x, int64_t rows, int64_t n) {
 
 /// Returns the sums of exp(x - largest). The exponentials are stored to y if it is not null.
 template <bool kKeep>
-B sum_of_exponentials(const float* x, int64_t rows, int64_t n, const PerRow& largest, float* y) {
+B sum_exponentials_of_rows(const float* x, int64_t rows, int64_t n, const PerRow& largest,
+                           float* y) {
   return reduce_group(
       rows,
       [&](int64_t r) {
@@ -78,7 +76,7 @@ B sum_of_exponentials(const float* x, int64_t rows, int64_t n, const PerRow& lar
 }
 
 /// Returns the logarithms, computed in double, plus the shifts.
-B log_sum(B sums, B shifts) {
+B log_of_sums(B sums, B shifts) {
   WideFloats wide(Floats(sums.data));
   const WideFloats shift(Floats(shifts.data));
   take_logarithm(wide);
@@ -106,7 +104,7 @@ template <typename Term, typename Gradient>
 void backward_rows(const float* y, const float* dy, const SoftmaxRows& rows, float* dx,
                    const Term& term, const Gradient& gradient) {
   const int64_t n = rows.n;
-  for_each_tile_of_rows(rows.outer, n, kParallel, [=](int64_t row, int64_t count) {
+  for_each_tile_of_rows(rows.outer, n, kParallelSoftmax, [=](int64_t row, int64_t count) {
     const float *ys = y + row * n, *dys = dy + row * n;
     const PerRow sums(sum_of_rows(ys, dys, count, n, term));
     for (int64_t r = 0; r < count; ++r)
@@ -121,11 +119,11 @@ void backward_rows(const float* y, const float* dy, const SoftmaxRows& rows, flo
 
 void softmax_middle(const float* x, const SoftmaxRows& rows, float* y) {
   const int64_t n = rows.n;
-  for_each_tile_of_rows(rows.outer, n, kParallel, [=](int64_t row, int64_t count) {
+  for_each_tile_of_rows(rows.outer, n, kParallelSoftmax, [=](int64_t row, int64_t count) {
     const float* from = x + row * n;
     float* to = y + row * n;
-    const PerRow largest(largest_of(from, count, n));
-    const PerRow scale(B(1.0f) / sum_of_exponentials<true>(from, count, n, largest, to));
+    const PerRow largest(largest_of_rows(from, count, n));
+    const PerRow scale(B(1.0f) / sum_exponentials_of_rows<true>(from, count, n, largest, to));
     for (int64_t r = 0; r < count; ++r)
       visit_row(to + r * n, n, 0.0f, [&](int64_t i, B e, int64_t lanes) {
         store_lanes(to + r * n + i, lanes, e * B(scale.row[r]));
@@ -135,12 +133,12 @@ void softmax_middle(const float* x, const SoftmaxRows& rows, float* y) {
 
 void log_softmax_middle(const float* x, const SoftmaxRows& rows, float* y) {
   const int64_t n = rows.n;
-  for_each_tile_of_rows(rows.outer, n, kParallel, [=](int64_t row, int64_t count) {
+  for_each_tile_of_rows(rows.outer, n, kParallelSoftmax, [=](int64_t row, int64_t count) {
     const float* from = x + row * n;
     float* to = y + row * n;
-    const PerRow largest(largest_of(from, count, n));
+    const PerRow largest(largest_of_rows(from, count, n));
     const PerRow total(
-        log_sum(sum_of_exponentials<false>(from, count, n, largest, nullptr), B(0.0f)));
+        log_of_sums(sum_exponentials_of_rows<false>(from, count, n, largest, nullptr), B(0.0f)));
     for (int64_t r = 0; r < count; ++r)
       visit_row(from + r * n, n, 0.0f, [&](int64_t i, B values, int64_t lanes) {
         store_lanes(to + r * n + i, lanes, values - B(largest.row[r]) - B(total.row[r]));
@@ -150,11 +148,12 @@ void log_softmax_middle(const float* x, const SoftmaxRows& rows, float* y) {
 
 void logsumexp_middle(const float* x, const SoftmaxRows& rows, float* y) {
   const int64_t n = rows.n;
-  for_each_tile_of_rows(rows.outer, n, kParallel, [=](int64_t row, int64_t count) {
+  for_each_tile_of_rows(rows.outer, n, kParallelSoftmax, [=](int64_t row, int64_t count) {
     const float* from = x + row * n;
-    const B most = largest_of(from, count, n);
+    const B most = largest_of_rows(from, count, n);
     const PerRow largest(most);
-    PerRow result(log_sum(sum_of_exponentials<false>(from, count, n, largest, nullptr), most));
+    PerRow result(
+        log_of_sums(sum_exponentials_of_rows<false>(from, count, n, largest, nullptr), most));
     for (int64_t r = 0; r < count; ++r) {
       if (!std::isinf(largest.row[r])) continue;
       result.row[r] = largest.row[r];  // NaN if the row has one

@@ -8,8 +8,12 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace tapegrad::backends::cpu {
+
+inline constexpr int64_t kParallelSoftmax = 8192;  // elements that justify a second thread
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// Tensors [outer, n, inner] of rows along n. A row is contiguous if inner is 1.
 struct SoftmaxRows {

@@ -1,7 +1,5 @@
 #include "backends/cpu/softmax_rows.h"
 
-#include <limits>
-
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/short_rows.h"
 #include "backends/cpu/tools/wide_sum.h"
@@ -10,11 +8,9 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 using B = Batch<float>;
-constexpr int64_t kParallel = 8192;  // elements that justify a second thread
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// Up to kTileOfRows rows, side by side: n elements of each, `inner` elements apart.
-struct Tile {
+struct RowTile {
   int64_t offset;  // of the first element
   int64_t row;     // index of the first row
   int64_t count;   // rows
@@ -32,24 +28,26 @@ struct Tile {
 
 /// Calls run(tile) for all rows.
 template <typename Run>
-void for_each_tile(const SoftmaxRows& rows, const Run& run) {
+void for_each_row_tile(const SoftmaxRows& rows, const Run& run) {
   const int64_t outer = rows.outer, n = rows.n, inner = rows.inner;
   if (inner == 1)
-    return for_each_tile_of_rows(outer, n, kParallel, [&](int64_t row, int64_t count) {
-      run(Tile{row * n, row, count, n, 1});
+    return for_each_tile_of_rows(outer, n, kParallelSoftmax, [&](int64_t row, int64_t count) {
+      run(RowTile{row * n, row, count, n, 1});
     });
   const int64_t tiles = (inner + kTileOfRows - 1) / kTileOfRows;  // of each matrix [n, inner]
-  const int64_t together = std::max<int64_t>(1, kParallel / (n * std::min(inner, kTileOfRows)));
+  const int64_t together =
+      std::max<int64_t>(1, kParallelSoftmax / (n * std::min(inner, kTileOfRows)));
   const int64_t count = outer * tiles;
-  share_tasks((count + together - 1) / together, outer * n * inner >= kParallel, [&](int64_t task) {
-    int64_t i = task * together / tiles, first = task * together % tiles * kTileOfRows;
-    for (int64_t left = std::min(together, count - task * together); left > 0; --left) {
-      run(Tile{i * n * inner + first, i * inner + first, std::min(kTileOfRows, inner - first), n,
-               inner});
-      first += kTileOfRows;
-      if (first >= inner) ++i, first = 0;
-    }
-  });
+  share_tasks((count + together - 1) / together, outer * n * inner >= kParallelSoftmax,
+              [&](int64_t task) {
+                int64_t i = task * together / tiles, first = task * together % tiles * kTileOfRows;
+                for (int64_t left = std::min(together, count - task * together); left > 0; --left) {
+                  run(RowTile{i * n * inner + first, i * inner + first,
+                              std::min(kTileOfRows, inner - first), n, inner});
+                  first += kTileOfRows;
+                  if (first >= inner) ++i, first = 0;
+                }
+              });
 }
 
 Floats floats(B x) { return Floats(x.data); }
@@ -61,7 +59,7 @@ void add(WideFloats& sum, B x) {
 }
 
 /// Returns the largest element of each row, ignoring NaN.
-B largest_of(const B* columns, int64_t n) {
+B largest_of_columns(const B* columns, int64_t n) {
   B largest(-kInfinity);
   for (int64_t c = 0; c < n; ++c) largest = xsimd::max(columns[c], largest);
   return largest;
@@ -69,7 +67,7 @@ B largest_of(const B* columns, int64_t n) {
 
 /// Returns the sums of exp(x - largest). The exponentials replace the columns if kKeep.
 template <bool kKeep>
-WideFloats sum_of_exponentials(B* columns, int64_t n, B largest) {
+WideFloats sum_exponentials_of_columns(B* columns, int64_t n, B largest) {
   WideFloats sum(0.0);
   for (int64_t c = 0; c < n; ++c) {
     const B e = functions::exp_of_negative(columns[c] - largest);
@@ -82,10 +80,11 @@ WideFloats sum_of_exponentials(B* columns, int64_t n, B largest) {
 }  // namespace
 
 void softmax_short(const float* x, const SoftmaxRows& rows, float* y) {
-  for_each_tile(rows, [=](const Tile& tile) {
+  for_each_row_tile(rows, [=](const RowTile& tile) {
     B columns[kShortRow];
     tile.load(x, columns);
-    WideFloats sum = sum_of_exponentials<true>(columns, tile.n, largest_of(columns, tile.n));
+    WideFloats sum =
+        sum_exponentials_of_columns<true>(columns, tile.n, largest_of_columns(columns, tile.n));
     sum.lower = 1.0 / sum.lower, sum.upper = 1.0 / sum.upper;
     const B scale = batch(sum.rounded());
     for (int64_t c = 0; c < tile.n; ++c) columns[c] *= scale;
@@ -94,11 +93,11 @@ void softmax_short(const float* x, const SoftmaxRows& rows, float* y) {
 }
 
 void log_softmax_short(const float* x, const SoftmaxRows& rows, float* y) {
-  for_each_tile(rows, [=](const Tile& tile) {
+  for_each_row_tile(rows, [=](const RowTile& tile) {
     B columns[kShortRow];
     tile.load(x, columns);
-    const B largest = largest_of(columns, tile.n);
-    WideFloats sum = sum_of_exponentials<false>(columns, tile.n, largest);
+    const B largest = largest_of_columns(columns, tile.n);
+    WideFloats sum = sum_exponentials_of_columns<false>(columns, tile.n, largest);
     take_logarithm(sum);
     const B total = batch(sum.rounded());
     for (int64_t c = 0; c < tile.n; ++c) columns[c] = columns[c] - largest - total;
@@ -107,14 +106,14 @@ void log_softmax_short(const float* x, const SoftmaxRows& rows, float* y) {
 }
 
 void logsumexp_short(const float* x, const SoftmaxRows& rows, float* y) {
-  for_each_tile(rows, [=](const Tile& tile) {
+  for_each_row_tile(rows, [=](const RowTile& tile) {
     B columns[kShortRow];
     tile.load(x, columns);
-    const B largest = largest_of(columns, tile.n);
+    const B largest = largest_of_columns(columns, tile.n);
     B infinite = largest;  // the result for an infinite maximum: NaN if the row has one
     for (int64_t c = 0; c < tile.n; ++c)
       infinite = xsimd::select(columns[c] == columns[c], infinite, columns[c]);
-    WideFloats sum = sum_of_exponentials<false>(columns, tile.n, largest);
+    WideFloats sum = sum_exponentials_of_columns<false>(columns, tile.n, largest);
     take_logarithm(sum);
     const WideFloats shift(floats(largest));
     sum.lower += shift.lower, sum.upper += shift.upper;
@@ -125,7 +124,7 @@ void logsumexp_short(const float* x, const SoftmaxRows& rows, float* y) {
 }
 
 void softmax_short_backward(const float* y, const float* dy, const SoftmaxRows& rows, float* dx) {
-  for_each_tile(rows, [=](const Tile& tile) {
+  for_each_row_tile(rows, [=](const RowTile& tile) {
     B ys[kShortRow], dys[kShortRow];
     tile.load(y, ys);
     tile.load(dy, dys);
@@ -139,7 +138,7 @@ void softmax_short_backward(const float* y, const float* dy, const SoftmaxRows& 
 
 void log_softmax_short_backward(const float* y, const float* dy, const SoftmaxRows& rows,
                                 float* dx) {
-  for_each_tile(rows, [=](const Tile& tile) {
+  for_each_row_tile(rows, [=](const RowTile& tile) {
     B ys[kShortRow], dys[kShortRow];
     tile.load(y, ys);
     tile.load(dy, dys);

@@ -87,7 +87,7 @@ void sort_items(Item* items, int64_t n, Item* spare) {
 }
 
 /// The part of a sorted row that is wanted.
-struct Part {
+struct WantedPart {
   int64_t first, count;
 };
 
@@ -135,7 +135,7 @@ struct Keys {
 
 /// The elements [start, start + n), and their keys if these have been computed.
 template <typename Key>
-struct Row {
+struct KeyRow {
   const Keys<Key>& keys;
   int64_t start, n;
   const Key* ready;
@@ -157,7 +157,7 @@ struct Row {
 /// Collects the items of a row whose keys begin as those of the wanted part do. Returns their
 /// number, and subtracts the number of smaller items from part.first.
 template <int kBits, typename Item>
-int64_t collect(const Row<typename Item::Key>& row, Part& part, Item* items) {
+int64_t collect(const KeyRow<typename Item::Key>& row, WantedPart& part, Item* items) {
   using Key = typename Item::Key;
   constexpr int kShift = int(sizeof(Key)) * 8 - kBits;
   // Neighbours that begin alike are counted in different tables, so that a count need not wait for
@@ -191,7 +191,7 @@ int64_t collect(const Row<typename Item::Key>& row, Part& part, Item* items) {
 /// Writes the first `count` items of the sorted row, count <= kFewToHold, in their order. Holds the
 /// least items so far, and skips blocks without a smaller one.
 template <typename Item>
-void hold_least(const Row<typename Item::Key>& row, int64_t count, Item* items) {
+void hold_least(const KeyRow<typename Item::Key>& row, int64_t count, Item* items) {
   using Key = typename Item::Key;
   constexpr int64_t kMost = 2 * kFewToHold + 16;
   const int64_t most = 2 * count + 16;
@@ -221,7 +221,8 @@ void hold_least(const Row<typename Item::Key>& row, int64_t count, Item* items) 
 
 /// `items` has room for 2 n items.
 template <typename Item>
-void order_row(const Row<typename Item::Key>& row, Part part, Item* items, int64_t* indices) {
+void order_row(const KeyRow<typename Item::Key>& row, WantedPart part, Item* items,
+               int64_t* indices) {
   using Key = typename Item::Key;
   int64_t n = row.n;
   Item* const spare = items + n;
@@ -253,7 +254,7 @@ void order_row(const Row<typename Item::Key>& row, Part part, Item* items, int64
 /// Orders rows [first, last). Computes the keys of several short rows together.
 template <typename Item>
 void order_some_rows(const Keys<typename Item::Key>& keys, int64_t first, int64_t last, int64_t n,
-                     Part part, Item* items, int64_t* indices) {
+                     WantedPart part, Item* items, int64_t* indices) {
   alignas(64) typename Item::Key ready[kLoaded];
   const bool are_short = n <= kKeys;
   const int64_t together = are_short ? kLoaded / std::max<int64_t>(n, 1) : 1;
@@ -267,7 +268,8 @@ void order_some_rows(const Keys<typename Item::Key>& keys, int64_t first, int64_
 }
 
 template <typename Item>
-void order_rows(const Tensor& x, const Keys<typename Item::Key>& keys, Part part, Tensor& indices) {
+void order_rows(const Tensor& x, const Keys<typename Item::Key>& keys, WantedPart part,
+                Tensor& indices) {
   const int64_t rows = x.shape()[0], n = x.shape()[1];
   const int64_t workers =
       std::clamp<int64_t>(x.numel() / kWorth, 1, std::min<int64_t>(rows, omp_get_max_threads()));
@@ -326,7 +328,7 @@ void search(const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {
 
 template <typename T>
 void order(const Tensor& x, int64_t first, bool descending, Tensor& y) {
-  const Part part{first, y.shape()[1]};
+  const WantedPart part{first, y.shape()[1]};
   if constexpr (sizeof(key_of(T())) == 4)
     if (x.shape()[1] <= int64_t(0xffffffff))
       return order_rows<Narrow>(x, Keys<uint32_t>::of<T>(x, descending), part, y);

@@ -24,7 +24,7 @@ void run_elements(int64_t first, int64_t last, F f) {
 /// Calls f(i) for every element. Few elements have no parallel region: one thread would allocate a
 /// team for it, which takes longer than a small parameter.
 template <typename F>
-void for_each_element(int64_t count, const F& f) {
+void for_each_updated(int64_t count, const F& f) {
   constexpr int64_t kBlock = 16384;
   if (count <= 2 * kBlock) return run_elements(0, count, f);
   const int64_t blocks = (count + kBlock - 1) / kBlock;
@@ -43,7 +43,7 @@ void update(const ParamUpdates& params, const Step& step, const StepGuard& guard
     const T* g = u.grad.data<T>();
     const Formula<C> formula(step, u.t - skipped);
     formulas::with_state<Formula, C>(u, [&](auto state) {
-      for_each_element(u.param.numel(),
+      for_each_updated(u.param.numel(),
                        [=](int64_t i) { p[i] = T(state.step(formula, i, C(p[i]), C(g[i]))); });
     });
   }

@@ -19,26 +19,26 @@ const dnnl::engine& engine() { return dnnl_engine(); }
 
 enum class Pass : int64_t { kForward, kBackwardInput, kBackwardWeight };
 
-using Sizes = std::array<int64_t, 3>;  // depth, height, width; an image has depth 1
+using SpatialSizes = std::array<int64_t, 3>;  // depth, height, width; an image has depth 1
 
 /// All properties that a primitive depends on; the key of the cache. Starting threads takes longer
 /// than a convolution of fewer multiply-adds.
-constexpr double kFewestForThreads = 1 << 18;
+constexpr double kFewestForConvThreads = 1 << 18;
 
-struct Problem {
+struct ConvProblem {
   Pass pass;
   int64_t bias;  // 1 if there is a bias or its gradient
   int64_t threads;
   bool is_volume;
   int64_t batch, in, out, groups;
-  Sizes image, kernel, result, stride, padding, dilation;
+  SpatialSizes image, kernel, result, stride, padding, dilation;
   bool winograd;  // whether Winograd's algorithm is allowed
   bool is_short;  // bfloat16 rather than float32
 
-  auto operator<=>(const Problem&) const = default;
+  auto operator<=>(const ConvProblem&) const = default;
 
   /// Dimensions for oneDNN: `first`, then depth, height and width, or the last two for an image.
-  memory::dims dims(memory::dims first, const Sizes& sizes) const {
+  memory::dims dims(memory::dims first, const SpatialSizes& sizes) const {
     first.insert(first.end(), sizes.begin() + (is_volume ? 0 : 1), sizes.end());
     return first;
   }
@@ -50,37 +50,37 @@ bool allows_winograd(const Shape& w, const Conv2dOptions& o) {
 }
 bool allows_winograd(const Shape&, const Conv3dOptions&) { return false; }
 
-Sizes sizes(Size2d s, int64_t depth) { return {depth, s.height, s.width}; }
-Sizes sizes(const Size3d& s, int64_t) { return {s.depth, s.height, s.width}; }
+SpatialSizes sizes(Size2d s, int64_t depth) { return {depth, s.height, s.width}; }
+SpatialSizes sizes(const Size3d& s, int64_t) { return {s.depth, s.height, s.width}; }
 /// Returns the last two or three numbers of the shape of images or volumes.
-Sizes sizes(const Shape& s) { return {s.rank() == 5 ? s[2] : 1, s[-2], s[-1]}; }
+SpatialSizes sizes(const Shape& s) { return {s.rank() == 5 ? s[2] : 1, s[-2], s[-1]}; }
 
 template <typename Size>
-Problem problem(Pass pass, bool bias, DType dtype, const Shape& x, const Shape& w,
-                const ConvOptions<Size>& o) {
-  Problem p{pass,
-            bias,
-            omp_get_max_threads(),
-            x.rank() == 5,
-            x[0],
-            x[1],
-            w[0],
-            o.groups,
-            sizes(x),
-            sizes(w),
-            {},
-            sizes(o.stride, 1),
-            sizes(o.padding, 0),
-            sizes(o.dilation, 1),
-            allows_winograd(w, o),
-            dtype == bf16};
+ConvProblem problem(Pass pass, bool bias, DType dtype, const Shape& x, const Shape& w,
+                    const ConvOptions<Size>& o) {
+  ConvProblem p{pass,
+                bias,
+                omp_get_max_threads(),
+                x.rank() == 5,
+                x[0],
+                x[1],
+                w[0],
+                o.groups,
+                sizes(x),
+                sizes(w),
+                {},
+                sizes(o.stride, 1),
+                sizes(o.padding, 0),
+                sizes(o.dilation, 1),
+                allows_winograd(w, o),
+                dtype == bf16};
   double products = double(p.batch) * double(p.in / p.groups) * double(p.out);
   for (size_t i = 0; i < p.result.size(); ++i) {
     p.result[i] =
         (p.image[i] + 2 * p.padding[i] - p.dilation[i] * (p.kernel[i] - 1) - 1) / p.stride[i] + 1;
     products *= double(p.result[i] * p.kernel[i]);
   }
-  if (products < kFewestForThreads) p.threads = 1;
+  if (products < kFewestForConvThreads) p.threads = 1;
   return p;
 }
 
@@ -131,7 +131,7 @@ struct ConvPlan {
 
 namespace {
 
-ConvPlanRef make_plan(const Problem& p) {
+ConvPlanRef make_conv_plan(const ConvProblem& p) {
   auto plan = std::make_shared<ConvPlan>();
   plan->has_one_thread = p.threads == 1;
   const OneThread alone(plan->has_one_thread);
@@ -199,10 +199,10 @@ ConvPlanRef make_plan(const Problem& p) {
 }
 
 /// Returns null if oneDNN has no primitive.
-ConvPlanRef plan_for(const Problem& problem) {
-  static PlanCache<Problem, ConvPlan> cache;
+ConvPlanRef conv_plan_for(const ConvProblem& problem) {
+  static PlanCache<ConvProblem, ConvPlan> cache;
   return with_dnnl("conv2d", [&] {
-    ConvPlanRef plan = cache.find(problem, make_plan);
+    ConvPlanRef plan = cache.find(problem, make_conv_plan);
     return plan->primitive ? plan : nullptr;
   });
 }
@@ -217,7 +217,7 @@ void execute_reorder(const Port& port, const memory& from, const memory& to) {
                         {DNNL_ARG_SCRATCHPAD, scratch_memory(port.reorder_scratch, scratch)}});
 }
 
-memory memory_of(const memory::desc& desc, const Tensor& tensor) {
+memory memory_of_tensor(const memory::desc& desc, const Tensor& tensor) {
   return memory(desc, engine(),
                 tensor.storage().data() + tensor.layout().offset * size_of(tensor.dtype()));
 }
@@ -231,7 +231,7 @@ class Input {
       inner_ = memory(port.chosen, engine(), packed_->buffer->data());
       return;
     }
-    inner_ = memory_of(port.plain, x);
+    inner_ = memory_of_tensor(port.plain, x);
     if (!port.reorder) return;
     const memory plain = std::exchange(inner_, scratch_memory(port.chosen, copy_));
     execute_reorder(port, plain, inner_);
@@ -251,9 +251,9 @@ class Output {
       : port_(port),
         y_(y),
         stays_packed_(port.block != 0 && can_be_packed(y, port.block)),
-        plain_(memory_of(port.plain, y)) {
+        plain_(memory_of_tensor(port.plain, y)) {
     if (stays_packed_)
-      inner_ = memory_of(port.chosen, y);
+      inner_ = memory_of_tensor(port.chosen, y);
     else
       inner_ = port.reorder ? scratch_memory(port.chosen, copy_) : plain_;
   }
@@ -282,21 +282,21 @@ void execute(const ConvPlan& plan, std::unordered_map<int, memory> arguments) {
   stream().wait();
 }
 
-void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias,
-             Tensor& y) {
+void conv_forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  Tensor& y) {
   const OneThread alone(plan.has_one_thread);
   const Input from(plan.x, x), weights(plan.weight, weight);
   Output to(plan.y, y);
   std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, from.inner()},
                                             {DNNL_ARG_WEIGHTS, weights.inner()},
                                             {DNNL_ARG_DST, to.inner()}};
-  if (bias) arguments.emplace(DNNL_ARG_BIAS, memory_of(plan.bias, bias));
+  if (bias) arguments.emplace(DNNL_ARG_BIAS, memory_of_tensor(plan.bias, bias));
   execute(plan, std::move(arguments));
   to.finish();
 }
 
-void backward(const ConvBackwardPlans& plans, const Tensor& dy, const Tensor& x,
-              const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db) {
+void conv_backward(const ConvBackwardPlans& plans, const Tensor& dy, const Tensor& x,
+                   const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db) {
   const ConvPlan *input = plans.input.get(), *weights = plans.weight.get();
   std::optional<Input> gradient;
   if (input != nullptr) {
@@ -317,7 +317,7 @@ void backward(const ConvBackwardPlans& plans, const Tensor& dy, const Tensor& x,
     std::unordered_map<int, memory> arguments{{DNNL_ARG_DIFF_DST, gradient->inner()},
                                               {DNNL_ARG_SRC, from.inner()},
                                               {DNNL_ARG_DIFF_WEIGHTS, to.inner()}};
-    if (db) arguments.emplace(DNNL_ARG_DIFF_BIAS, memory_of(weights->bias, db));
+    if (db) arguments.emplace(DNNL_ARG_DIFF_BIAS, memory_of_tensor(weights->bias, db));
     execute(*weights, std::move(arguments));
     to.finish();
   }
@@ -328,7 +328,7 @@ template <typename Size>
 ConvPlanRef forward_plan(const Tensor& x, const Tensor& weight, const Tensor& bias,
                          const ConvOptions<Size>& options) {
   if (!is_packable(x.dtype())) return nullptr;
-  return plan_for(
+  return conv_plan_for(
       problem(Pass::kForward, bool(bias), x.dtype(), x.shape(), weight.shape(), options));
 }
 
@@ -341,12 +341,12 @@ std::optional<ConvBackwardPlans> backward_plans(const Tensor& dy, const Tensor& 
   if (empty || !(dx || dw) || !is_packable(dy.dtype())) return {};
   ConvBackwardPlans plans;
   if (dx) {
-    plans.input = plan_for(
+    plans.input = conv_plan_for(
         problem(Pass::kBackwardInput, false, dy.dtype(), dx.shape(), weight.shape(), options));
     if (!plans.input) return {};
   }
   if (dw) {
-    plans.weight = plan_for(
+    plans.weight = conv_plan_for(
         problem(Pass::kBackwardWeight, bool(db), dy.dtype(), x.shape(), dw.shape(), options));
     if (!plans.weight) return {};
   }
@@ -364,7 +364,7 @@ ConvPlanRef ConvDnnl::accepts(const Tensor& x, const Tensor& weight, const Tenso
 void ConvDnnl::run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x,
                    const Tensor& weight, const Tensor& bias, const Conv2dOptions&,
                    const Epilogue& epilogue, Tensor& y) {
-  with_dnnl("conv2d", [&] { forward(plan, x, weight, bias, y); });
+  with_dnnl("conv2d", [&] { conv_forward(plan, x, weight, bias, y); });
   kernels::run_epilogue(epilogue, y, y);  // not oneDNN's ReLU, which turns NaN into 0
 }
 
@@ -382,7 +382,7 @@ void ConvBackwardDnnl::run(OneOf<float, bfloat16>, const ConvBackwardPlans& plan
                            const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
   Tensor dz = dy, none;
   kernels::run_epilogue_backward(behind, dy, dz);
-  with_dnnl("conv2d", [&] { backward(plans, dz, x, weight, dx, dw, db); });
+  with_dnnl("conv2d", [&] { conv_backward(plans, dz, x, weight, dx, dw, db); });
   if (db && !dw) kernels::conv2d_backward(dz, {}, x, weight, options, none, none, db);
 }
 
@@ -400,7 +400,7 @@ ConvPlanRef ConvVolumeDnnl::accepts(const Tensor& x, const Tensor& weight, const
 void ConvVolumeDnnl::run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x,
                          const Tensor& weight, const Tensor& bias, const Conv3dOptions&,
                          Tensor& y) {
-  with_dnnl("conv3d", [&] { forward(plan, x, weight, bias, y); });
+  with_dnnl("conv3d", [&] { conv_forward(plan, x, weight, bias, y); });
 }
 
 std::optional<ConvBackwardPlans> ConvVolumeBackwardDnnl::accepts(const Tensor& dy, const Tensor& x,
@@ -414,7 +414,7 @@ std::optional<ConvBackwardPlans> ConvVolumeBackwardDnnl::accepts(const Tensor& d
 void ConvVolumeBackwardDnnl::run(OneOf<float, bfloat16>, const ConvBackwardPlans& plans,
                                  const Tensor& dy, const Tensor& x, const Tensor& weight,
                                  const Conv3dOptions&, Tensor& dx, Tensor& dw, Tensor& db) {
-  with_dnnl("conv3d", [&] { backward(plans, dy, x, weight, dx, dw, db); });
+  with_dnnl("conv3d", [&] { conv_backward(plans, dy, x, weight, dx, dw, db); });
 }
 
 }  // namespace tapegrad::backends::cpu

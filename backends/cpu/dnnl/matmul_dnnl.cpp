@@ -13,7 +13,7 @@ namespace {
 using dnnl::memory;
 
 // With fewer rows, conversion to blocks does not pay off; with more rows, sgemm can split the work.
-constexpr int64_t kMinRows = 16, kMaxRows = 512;
+constexpr int64_t kMinDnnlRows = 16, kMaxDnnlRows = 512;
 // With fewer multiplications, a call is too expensive: it takes 4 us.
 constexpr int64_t kMinMultiplications = int64_t(1) << 16;
 // Larger results exceed the caches, and sgemm writes them faster.
@@ -23,7 +23,7 @@ constexpr int64_t kMaxResult = int64_t(1) << 20;
 enum class Numbers { kFloat, kRounded, kBFloat16 };
 
 /// All properties that a primitive depends on; the key of the cache.
-struct Problem {
+struct MatmulProblem {
   int64_t m, n, k;
   int64_t a_row, a_column, b_row, b_column;
   int64_t threads;
@@ -32,17 +32,17 @@ struct Problem {
   int64_t batch = 0;  // number of products; 0: one, of operands of rank 2
   int64_t a_matrix = 0, b_matrix = 0;
 
-  auto operator<=>(const Problem&) const = default;
+  auto operator<=>(const MatmulProblem&) const = default;
 };
 
 /// A primitive for one problem. Threads share it; running does not modify it.
-struct Plan {
+struct MatmulPlan {
   memory::desc a, b, bias, c, scratch;
   dnnl::matmul primitive;
 };
 
-std::shared_ptr<const Plan> make_plan(const Problem& p) {
-  auto plan = std::make_shared<Plan>();
+std::shared_ptr<const MatmulPlan> make_matmul_plan(const MatmulProblem& p) {
+  auto plan = std::make_shared<MatmulPlan>();
   constexpr auto kFloat = memory::data_type::f32, kShort = memory::data_type::bf16;
   const auto operand = p.numbers == Numbers::kFloat ? kFloat : kShort;
   const auto result = p.numbers == Numbers::kBFloat16 ? kShort : kFloat;
@@ -64,17 +64,17 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
   return plan;
 }
 
-std::shared_ptr<const Plan> plan_for(const Problem& problem) {
-  static PlanCache<Problem, Plan> cache;
-  return cache.find(problem, make_plan);
+std::shared_ptr<const MatmulPlan> matmul_plan_for(const MatmulProblem& problem) {
+  static PlanCache<MatmulProblem, MatmulPlan> cache;
+  return cache.find(problem, make_matmul_plan);
 }
 
 memory memory_of(const memory::desc& desc, const void* data) {
   return memory(desc, dnnl_engine(), const_cast<void*>(data));
 }
 
-void run(const Problem& problem, const void* a, const void* b, const void* bias, void* c) {
-  const auto plan = plan_for(problem);
+void run(const MatmulProblem& problem, const void* a, const void* b, const void* bias, void* c) {
+  const auto plan = matmul_plan_for(problem);
   Tensor scratch;
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_SRC, memory_of(plan->a, a)},
@@ -122,7 +122,7 @@ bool has_dnnl_blocks() {
 
 bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b) {
   return has_dnnl_blocks() && with_valid_strides(m, k, a).column == 1 &&
-         with_valid_strides(k, n, b).column != 1 && m >= kMinRows && m <= kMaxRows &&
+         with_valid_strides(k, n, b).column != 1 && m >= kMinDnnlRows && m <= kMaxDnnlRows &&
          m * n <= kMaxResult && m * n * k >= kMinMultiplications;
 }
 

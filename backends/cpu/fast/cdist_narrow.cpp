@@ -11,48 +11,46 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kTerms = 32;  // terms that are added without double
-
-template <typename V>
-inline constexpr int64_t kTile = kLanes<V>;
+constexpr int64_t kNarrowTerms = 32;  // terms that are added without double
 
 /// A matrix of one batch.
 template <typename V>
-struct Matrix {
+struct PointMatrix {
   const V* data;
   int64_t row_step, column_step;
 
-  Matrix(const Tensor& x, int64_t batch)
+  PointMatrix(const Tensor& x, int64_t batch)
       : data(x.data<V>() + batch * x.strides()[0]),
         row_step(x.strides()[1]),
         column_step(x.strides()[2]) {}
 
-  /// tile[column][row] of kTile<V> rows; rows from `rows` on repeat the last one.
-  void load(int64_t row, int64_t rows, int64_t column, int64_t columns, V (*tile)[kTile<V>]) const {
+  /// tile[column][row] of kLanes<V> rows; rows from `rows` on repeat the last one.
+  void load(int64_t row, int64_t rows, int64_t column, int64_t columns,
+            V (*tile)[kLanes<V>]) const {
     const V* from = data + row * row_step + column * column_step;
-    if (rows == kTile<V> && row_step == 1) {
-      for (int64_t c = 0; c < columns; ++c) std::copy_n(from + c * column_step, kTile<V>, tile[c]);
+    if (rows == kLanes<V> && row_step == 1) {
+      for (int64_t c = 0; c < columns; ++c) std::copy_n(from + c * column_step, kLanes<V>, tile[c]);
       return;
     }
     if constexpr (std::is_same_v<V, float>)
-      if (rows == kTile<V> && columns == kTile<V> && column_step == 1) {
-        FloatVector lines[kTile<V>];
-        unrolled<kTile<V>>(
+      if (rows == kLanes<V> && columns == kLanes<V> && column_step == 1) {
+        FloatVector lines[kLanes<V>];
+        unrolled<kLanes<V>>(
             [&](auto r) { std::memcpy(&lines[r()], from + r() * row_step, sizeof(lines[r()])); });
         transpose(lines);
-        unrolled<kTile<V>>(
+        unrolled<kLanes<V>>(
             [&](auto c) { std::memcpy(tile[c()], &lines[c()], sizeof(lines[c()])); });
         return;
       }
     for (int64_t c = 0; c < columns; ++c)
-      for (int64_t r = 0; r < kTile<V>; ++r)
+      for (int64_t r = 0; r < kLanes<V>; ++r)
         tile[c][r] = from[std::min(r, rows - 1) * row_step + c * column_step];
   }
 };
 
-/// kTile<V> rows of x1 with at most kMost coordinates.
+/// kLanes<V> rows of x1 with at most kMost coordinates.
 template <bool kSigns, int kMost, typename V>
-void pull_rows(const Matrix<V>& slopes, const Matrix<V>& lengths, const V* a, const V* b,
+void pull_rows(const PointMatrix<V>& slopes, const PointMatrix<V>& lengths, const V* a, const V* b,
                int64_t row, int64_t rows, int64_t m, int64_t k, V* to) {
   using B = Batch<V>;
   const B zero(V(0));
@@ -60,19 +58,19 @@ void pull_rows(const Matrix<V>& slopes, const Matrix<V>& lengths, const V* a, co
   for (int c = 0; c < kMost; ++c) coordinate[c] = std::min<int64_t>(c, k - 1);
   B x[kMost];
   unrolled<kMost>([&](auto c) {
-    alignas(64) V lanes[kTile<V>];
-    for (int64_t r = 0; r < kTile<V>; ++r)
+    alignas(64) V lanes[kLanes<V>];
+    for (int64_t r = 0; r < kLanes<V>; ++r)
       lanes[r] = a[(row + std::min(r, rows - 1)) * k + coordinate[c()]];
     x[c()] = B::load_aligned(lanes);
   });
-  alignas(64) double totals[kMost][kTile<V>] = {};
-  for (int64_t start = 0; start < m; start += kTerms) {
+  alignas(64) double totals[kMost][kLanes<V>] = {};
+  for (int64_t start = 0; start < m; start += kNarrowTerms) {
     B sums[kMost];
     unrolled<kMost>([&](auto c) { sums[c()] = zero; });
-    const int64_t end = std::min(m, start + kTerms);
-    for (int64_t first = start; first < end; first += kTile<V>) {
-      const int64_t columns = std::min(kTile<V>, end - first);
-      alignas(64) V slope[kTile<V>][kTile<V>], length[kTile<V>][kTile<V>];
+    const int64_t end = std::min(m, start + kNarrowTerms);
+    for (int64_t first = start; first < end; first += kLanes<V>) {
+      const int64_t columns = std::min(kLanes<V>, end - first);
+      alignas(64) V slope[kLanes<V>][kLanes<V>], length[kLanes<V>][kLanes<V>];
       slopes.load(row, rows, first, columns, slope);
       if constexpr (!kSigns) lengths.load(row, rows, first, columns, length);
       for (int64_t j = 0; j < columns; ++j) {
@@ -92,9 +90,9 @@ void pull_rows(const Matrix<V>& slopes, const Matrix<V>& lengths, const V* a, co
       }
     }
     unrolled<kMost>([&](auto c) {
-      alignas(64) V parts[kTile<V>];
+      alignas(64) V parts[kLanes<V>];
       sums[c()].store_aligned(parts);
-      for (int64_t r = 0; r < kTile<V>; ++r) totals[c()][r] += double(parts[r]);
+      for (int64_t r = 0; r < kLanes<V>; ++r) totals[c()][r] += double(parts[r]);
     });
   }
   for (int64_t r = 0; r < rows; ++r)
@@ -102,15 +100,16 @@ void pull_rows(const Matrix<V>& slopes, const Matrix<V>& lengths, const V* a, co
 }
 
 template <bool kSigns, int kMost, typename V>
-void pull(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y, Tensor& dx1) {
+void pull_narrow(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y,
+                 Tensor& dx1) {
   const int64_t n = x1.shape()[1], m = x2.shape()[1], k = x1.shape()[2];
-  const int64_t tiles = (n + kTile<V> - 1) / kTile<V>;
+  const int64_t tiles = (n + kLanes<V> - 1) / kLanes<V>;
 #pragma omp parallel for if (y.numel() * k > (1 << 16))
   for (int64_t task = 0; task < x1.shape()[0] * tiles; ++task) {
-    const int64_t batch = task / tiles, row = task % tiles * kTile<V>;
-    pull_rows<kSigns, kMost>(Matrix<V>(dy, batch), Matrix<V>(y, batch),
+    const int64_t batch = task / tiles, row = task % tiles * kLanes<V>;
+    pull_rows<kSigns, kMost>(PointMatrix<V>(dy, batch), PointMatrix<V>(y, batch),
                              x1.data<V>() + batch * n * k, x2.data<V>() + batch * m * k, row,
-                             std::min(kTile<V>, n - row), m, k, dx1.data<V>() + batch * n * k);
+                             std::min(kLanes<V>, n - row), m, k, dx1.data<V>() + batch * n * k);
   }
 }
 
@@ -120,8 +119,9 @@ template <typename V>
 void cdist_narrow_backward(const Tensor& dy, const Tensor& x1, const Tensor& x2, const Tensor& y,
                            bool signs, Tensor& dx1) {
   const bool is_four = x1.shape()[2] <= 4;
-  const auto run = signs ? (is_four ? pull<true, 4, V> : pull<true, kNarrowPoints, V>)
-                         : (is_four ? pull<false, 4, V> : pull<false, kNarrowPoints, V>);
+  const auto run =
+      signs ? (is_four ? pull_narrow<true, 4, V> : pull_narrow<true, kNarrowPoints, V>)
+            : (is_four ? pull_narrow<false, 4, V> : pull_narrow<false, kNarrowPoints, V>);
   run(dy, x1, x2, y, dx1);
 }
 template void cdist_narrow_backward<float>(const Tensor&, const Tensor&, const Tensor&,

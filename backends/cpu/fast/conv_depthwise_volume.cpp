@@ -12,9 +12,8 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 using B = Batch<float>;
-constexpr int64_t kLane = kLanes<float>;
-constexpr int64_t kMaxTaps = 343;                // elements of a channel's kernel
-constexpr int64_t kParallel = int64_t(1) << 18;  // products that justify a second thread
+constexpr int64_t kMaxVolumeTaps = 343;                // elements of a channel's kernel
+constexpr int64_t kParallelVolume = int64_t(1) << 18;  // products that justify a second thread
 
 int64_t count(Size3d size) { return size.depth * size.height * size.width; }
 Size3d sizes_of(const Shape& shape) { return {shape[2], shape[3], shape[4]}; }
@@ -47,7 +46,7 @@ struct Field {
     return (d * padded.height + h) * padded.width + w;
   }
   /// Returns the floats of the copy, and of the vector that begins at its last element.
-  int64_t floats() const { return count(padded) + kLane; }
+  int64_t floats() const { return count(padded) + kLanes<float>; }
 
   void copy(const float* from, float* to) const {
     const int64_t begin = std::clamp<int64_t>(-first.width, 0, padded.width);
@@ -69,12 +68,13 @@ struct Field {
 
 /// Computes each channel of `to` from the same channel of `from`. Sweeps over whole slices of the
 /// copy; values beyond the rows of the result are dropped.
-void convolve(const Field& field, const float* from, const float* weights, const float* bias,
-              int64_t batch, int64_t channels, Size3d result, float* to) {
+void convolve_volume(const Field& field, const float* from, const float* weights, const float* bias,
+                     int64_t batch, int64_t channels, Size3d result, float* to) {
   const int64_t slice = field.place(0, result.height - 1, result.width);
-  const int64_t vectors = (slice + kLane - 1) / kLane, taps = int64_t(field.taps.size());
-  PerThread workspace(field.floats() + vectors * kLane);
-#pragma omp parallel for if (batch * channels * count(result) * taps > kParallel)
+  const int64_t vectors = (slice + kLanes<float> - 1) / kLanes<float>,
+                taps = int64_t(field.taps.size());
+  PerThread workspace(field.floats() + vectors * kLanes<float>);
+#pragma omp parallel for if (batch * channels * count(result) * taps > kParallelVolume)
   for (int64_t task = 0; task < batch * channels; ++task) {
     float* values = workspace.mine();
     float* line = values + field.floats();
@@ -84,19 +84,21 @@ void convolve(const Field& field, const float* from, const float* weights, const
     field.copy(from + task * count(field.size), values);
     for (int64_t d = 0; d < result.depth; ++d) {
       const float* base = values + field.place(d, 0, 0);
-      for_each_group<8, 4, 2, 1>(vectors, [&]<int kCount>(int64_t first,
-                                                          std::integral_constant<int, kCount>) {
-        B sums[kCount];
-        unrolled<kCount>([&](auto q) { sums[q] = start; });
-        for (int64_t tap = 0; tap < taps; ++tap) {
-          const float* at = base + first * kLane + field.taps[size_t(tap)];
-          const B factor(w[tap]);
-          unrolled<kCount>([&](auto q) {
-            sums[q] = functions::fused(B::load_unaligned(at + q() * kLane), factor, sums[q]);
+      for_each_group<8, 4, 2, 1>(
+          vectors, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
+            B sums[kCount];
+            unrolled<kCount>([&](auto q) { sums[q] = start; });
+            for (int64_t tap = 0; tap < taps; ++tap) {
+              const float* at = base + first * kLanes<float> + field.taps[size_t(tap)];
+              const B factor(w[tap]);
+              unrolled<kCount>([&](auto q) {
+                sums[q] =
+                    functions::fused(B::load_unaligned(at + q() * kLanes<float>), factor, sums[q]);
+              });
+            }
+            unrolled<kCount>(
+                [&](auto q) { sums[q].store_unaligned(line + (first + q()) * kLanes<float>); });
           });
-        }
-        unrolled<kCount>([&](auto q) { sums[q].store_unaligned(line + (first + q()) * kLane); });
-      });
       for (int64_t h = 0; h < result.height; ++h, y += result.width)
         std::copy_n(line + h * field.padded.width, result.width, y);
     }
@@ -110,8 +112,8 @@ void add_slice(const float* dy, Size3d size, const float* values, int64_t pitch,
   B parts[kCount];
   unrolled<kCount>([&](auto k) { parts[k] = B(0.0f); });
   for (int64_t h = 0; h < size.height; ++h, dy += size.width, values += pitch)
-    for (int64_t i = 0; i < size.width; i += kLane) {
-      const int64_t lanes = std::min(kLane, size.width - i);
+    for (int64_t i = 0; i < size.width; i += kLanes<float>) {
+      const int64_t lanes = std::min(kLanes<float>, size.width - i);
       const B factor = load_lanes(dy + i, lanes, 0.0f);
       unrolled<kCount>([&](auto k) {
         const B value = load_lanes(values + i + taps[k()], lanes, 0.0f);
@@ -119,19 +121,19 @@ void add_slice(const float* dy, Size3d size, const float* values, int64_t pitch,
       });
     }
   unrolled<kCount>([&](auto k) {
-    alignas(64) float lanes[kLane];
+    alignas(64) float lanes[kLanes<float>];
     parts[k].store_aligned(lanes);
     for (const float lane : lanes) sums[k()] += double(lane);
   });
 }
 
 /// One thread sums the gradients of a channel, over the images and slices in their order.
-void weight_gradient(const Field& field, const float* x, const float* dy, int64_t batch,
-                     int64_t channels, Size3d result, float* dw, float* db) {
+void volume_weight_gradient(const Field& field, const float* x, const float* dy, int64_t batch,
+                            int64_t channels, Size3d result, float* dw, float* db) {
   const int64_t taps = int64_t(field.taps.size()), plane = result.height * result.width;
   PerThread workspace(field.floats());
   std::vector<double> sums(size_t(channels * taps));
-#pragma omp parallel for if (batch * channels * count(result) * taps > kParallel)
+#pragma omp parallel for if (batch * channels * count(result) * taps > kParallelVolume)
   for (int64_t c = 0; c < channels; ++c) {
     float* values = workspace.mine();
     double* mine = sums.data() + c * taps;
@@ -141,7 +143,7 @@ void weight_gradient(const Field& field, const float* x, const float* dy, int64_
       field.copy(x + (n * channels + c) * count(field.size), values);
       for (int64_t d = 0; d < result.depth; ++d, gradient += plane) {
         const float* base = values + field.place(d, 0, 0);
-        for_each_group<kLane >= 16 ? 27 : 12, 12, 9, 4, 2, 1>(
+        for_each_group<kLanes<float> >= 16 ? 27 : 12, 12, 9, 4, 2, 1>(
             taps, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
               add_slice<kCount>(gradient, result, base, field.padded.width,
                                 field.taps.data() + first, mine + first);
@@ -157,7 +159,7 @@ void weight_gradient(const Field& field, const float* x, const float* dy, int64_
 bool is_depthwise(const Shape& weight, const Conv3dOptions& o) {
   const Size3d kernel = sizes_of(weight);
   return o.groups > 1 && weight[0] == o.groups && weight[1] == 1 && o.stride == Size3d(1) &&
-         count(kernel) <= kMaxTaps;
+         count(kernel) <= kMaxVolumeTaps;
 }
 
 }  // namespace
@@ -171,8 +173,8 @@ void ConvDepthwiseVolume::run(TypeTag<float>, const Tensor& x, const Tensor& wei
                               const Tensor& bias, const Conv3dOptions& options, Tensor& y) {
   const Size3d result = sizes_of(y.shape());
   const Field field(sizes_of(x.shape()), result, sizes_of(weight.shape()), options, true);
-  convolve(field, x.data<float>(), weight.data<float>(), bias ? bias.data<float>() : nullptr,
-           y.shape()[0], y.shape()[1], result, y.data<float>());
+  convolve_volume(field, x.data<float>(), weight.data<float>(), bias ? bias.data<float>() : nullptr,
+                  y.shape()[0], y.shape()[1], result, y.data<float>());
 }
 
 bool ConvBackwardDepthwiseVolume::accepts(const Tensor& dy, const Tensor&, const Tensor& weight,
@@ -189,13 +191,13 @@ void ConvBackwardDepthwiseVolume::run(TypeTag<float>, const Tensor& dy, const Te
   const int64_t batch = dy.shape()[0], channels = dy.shape()[1];
   if (dx) {
     const Size3d size = sizes_of(dx.shape());
-    convolve(Field(result, size, kernel, options, false), dy.data<float>(), weight.data<float>(),
-             nullptr, batch, channels, size, dx.data<float>());
+    convolve_volume(Field(result, size, kernel, options, false), dy.data<float>(),
+                    weight.data<float>(), nullptr, batch, channels, size, dx.data<float>());
   }
   if (dw)
-    weight_gradient(Field(sizes_of(x.shape()), result, kernel, options, true), x.data<float>(),
-                    dy.data<float>(), batch, channels, result, dw.data<float>(),
-                    db ? db.data<float>() : nullptr);
+    volume_weight_gradient(Field(sizes_of(x.shape()), result, kernel, options, true),
+                           x.data<float>(), dy.data<float>(), batch, channels, result,
+                           dw.data<float>(), db ? db.data<float>() : nullptr);
 }
 
 }  // namespace tapegrad::backends::cpu

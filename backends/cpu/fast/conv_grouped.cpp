@@ -16,11 +16,11 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 using B = Batch<float>;
-constexpr int64_t kLane = kLanes<float>;
-constexpr int64_t kMaxGroup = 8;                 // channels of a group, on either side
-constexpr int64_t kMaxTaps = 128;                // elements of a channel's kernel
-constexpr int64_t kMaxParts = 64;                // sums of a weight gradient that are added at last
-constexpr int64_t kParallel = int64_t(1) << 16;  // products of vectors that justify a second thread
+constexpr int64_t kMaxGroup = 8;          // channels of a group, on either side
+constexpr int64_t kMaxGroupedTaps = 128;  // elements of a channel's kernel
+constexpr int64_t kMaxParts = 64;         // sums of a weight gradient that are added at last
+constexpr int64_t kParallelGrouped = int64_t(1)
+                                     << 16;  // products of vectors that justify a second thread
 
 /// Returns the number of taps for which a vector is loaded once. Vectors that need no permutation
 /// are loaded for each tap.
@@ -52,8 +52,8 @@ struct Weights {
   std::vector<float> of_block(const Windows& windows, const Wiring& wiring, int64_t block) const {
     std::vector<const float*> rows;  // of each term and lane; null: none
     for (const Wiring::Term& term : wiring.terms)
-      for (int64_t lane = 0; lane < kLane; ++lane) {
-        const int64_t k = term.index[size_t(lane)], channel = block * kLane + lane;
+      for (int64_t lane = 0; lane < kLanes<float>; ++lane) {
+        const int64_t k = term.index[size_t(lane)], channel = block * kLanes<float> + lane;
         const int64_t row =
             backward ? (channel / in_group * out_group + k) * in_group + channel % in_group
                      : channel * in_group + k;
@@ -64,8 +64,8 @@ struct Weights {
     for (const Windows::Phase& phase : windows.phases)
       for_each_factor(phase, wiring, run_of(phase, wiring),
                       [&](const Windows::Tap& tap, size_t term) {
-                        for (size_t lane = 0; lane < size_t(kLane); ++lane) {
-                          const float* row = rows[term * size_t(kLane) + lane];
+                        for (size_t lane = 0; lane < size_t(kLanes<float>); ++lane) {
+                          const float* row = rows[term * size_t(kLanes<float>) + lane];
                           result.push_back(row == nullptr ? 0 : row[tap.weight]);
                         }
                       });
@@ -92,7 +92,7 @@ std::vector<Entry> entries_of(const Windows::Phase& phase, const Wiring& wiring,
 
 /// Loads a vector and permutes its lanes, unless the wiring is straight.
 template <bool kStraight>
-[[gnu::always_inline]] inline B load(const float* from, const int32_t* lanes) {
+[[gnu::always_inline]] inline B load_permuted(const float* from, const int32_t* lanes) {
   if constexpr (kStraight) {
     return B::load_unaligned(from);
   } else {
@@ -102,8 +102,8 @@ template <bool kStraight>
     return _mm256_permutevar8x32_ps(_mm256_loadu_ps(from),
                                     _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes)));
 #else
-    alignas(64) float picked[kLane];
-    for (int64_t i = 0; i < kLane; ++i) picked[i] = from[lanes[i]];
+    alignas(64) float picked[kLanes<float>];
+    for (int64_t i = 0; i < kLanes<float>; ++i) picked[i] = from[lanes[i]];
     return B::load_aligned(picked);
 #endif
   }
@@ -125,10 +125,10 @@ void run_row(const std::vector<Entry>& entries, const float* weights, const floa
           const B factor = B::load_unaligned(factors);
           const float* values = from + entry.offset;
           unrolled<kCount>([&](auto q) {
-            sums[q] = functions::fused(load<kStraight>(values + q() * step, entry.lanes), factor,
-                                       sums[q]);
+            sums[q] = functions::fused(load_permuted<kStraight>(values + q() * step, entry.lanes),
+                                       factor, sums[q]);
           });
-          factors += kLane;
+          factors += kLanes<float>;
         }
         unrolled<kCount>([&](auto q) {
           if (relu) sums[q] = formulas::Relu()(sums[q]);
@@ -147,13 +147,14 @@ void run_row_by_runs(const std::vector<Entry>& entries, const float* weights, co
         B sums[kCount];
         unrolled<kCount>([&](auto q) { sums[q] = start; });
         const float* factors = weights;
-        for (size_t e = 0; e < entries.size(); e += kRun, factors += kRun * kLane) {
+        for (size_t e = 0; e < entries.size(); e += kRun, factors += kRun * kLanes<float>) {
           B factor[kRun];
           unrolled<kRun>(
-              [&](auto tap) { factor[tap] = B::load_unaligned(factors + tap() * kLane); });
-          const float* values = band + first * kLane + entries[e].offset;
+              [&](auto tap) { factor[tap] = B::load_unaligned(factors + tap() * kLanes<float>); });
+          const float* values = band + first * kLanes<float> + entries[e].offset;
           unrolled<kCount + kRun - 1>([&](auto column) {
-            const B value = load<false>(values + column() * kLane, entries[e].lanes);
+            const B value =
+                load_permuted<false>(values + column() * kLanes<float>, entries[e].lanes);
             unrolled<kRun>([&](auto tap) {
               constexpr int kResult = column() - tap();
               if constexpr (kResult >= 0 && kResult < kCount)
@@ -174,15 +175,16 @@ RunRow runner(bool straight, bool by_runs, int64_t step) {
   const auto choose = [&]<int64_t kStep>(std::integral_constant<int64_t, kStep>) -> RunRow {
     return straight ? run_row<true, kStep> : run_row<false, kStep>;
   };
-  if (step == kLane) return choose(std::integral_constant<int64_t, kLane>());
-  if (step == 2 * kLane) return choose(std::integral_constant<int64_t, 2 * kLane>());
+  if (step == kLanes<float>) return choose(std::integral_constant<int64_t, kLanes<float>>());
+  if (step == 2 * kLanes<float>)
+    return choose(std::integral_constant<int64_t, 2 * kLanes<float>>());
   return choose(std::integral_constant<int64_t, 0>());
 }
 
 /// Copies the rows that a band of results reads, with zeros around the image.
 void read_band(const ChannelBlocks& from, const Windows& windows, int64_t n, int64_t block,
                int64_t first_row, int64_t rows, float* to) {
-  const int64_t pitch = windows.columns * kLane;
+  const int64_t pitch = windows.columns * kLanes<float>;
   const int64_t begin = std::clamp<int64_t>(-windows.first_column, 0, windows.columns);
   const int64_t end =
       std::clamp<int64_t>(from.width() - windows.first_column, begin, windows.columns);
@@ -191,23 +193,24 @@ void read_band(const ChannelBlocks& from, const Windows& windows, int64_t n, int
   std::fill_n(to, top * pitch, 0.0f);
   std::fill_n(to + bottom * pitch, (rows - bottom) * pitch, 0.0f);
   for (int64_t row = top; row < bottom; ++row) {
-    std::fill_n(to + row * pitch, begin * kLane, 0.0f);
-    std::fill_n(to + row * pitch + end * kLane, (windows.columns - end) * kLane, 0.0f);
+    std::fill_n(to + row * pitch, begin * kLanes<float>, 0.0f);
+    std::fill_n(to + row * pitch + end * kLanes<float>, (windows.columns - end) * kLanes<float>,
+                0.0f);
   }
   if (begin < end && top < bottom)
     from.read(n, block, first_row + top, bottom - top, windows.first_column + begin, end - begin,
-              to + top * pitch + begin * kLane, pitch);
+              to + top * pitch + begin * kLanes<float>, pitch);
 }
 
 /// A convolution from `from` to `to`, by blocks of channels and bands of rows.
-void convolve(const ChannelBlocks& from, const Windows& windows, const Weights& weights,
-              int64_t from_group, int64_t to_group, const float* bias, bool relu,
-              const ChannelBlocks& to) {
+void convolve_grouped(const ChannelBlocks& from, const Windows& windows, const Weights& weights,
+                      int64_t from_group, int64_t to_group, const float* bias, bool relu,
+                      const ChannelBlocks& to) {
   struct Block {
     Wiring wiring;
     std::vector<float> weights;
     std::vector<std::vector<Entry>> entries;  // of each phase
-    std::array<float, kLane> start{};
+    std::array<float, kLanes<float>> start{};
   };
   const int64_t band_floats = windows.band_floats();
   std::vector<Block> blocks(size_t(to.blocks()));
@@ -220,14 +223,14 @@ void convolve(const ChannelBlocks& from, const Windows& windows, const Weights& 
       block.entries.push_back(
           entries_of(phase, block.wiring, run_of(phase, block.wiring), band_floats));
     if (bias != nullptr)
-      std::copy_n(bias + b * kLane, std::min(kLane, to.channels() - b * kLane),
-                  block.start.begin());
+      std::copy_n(bias + b * kLanes<float>,
+                  std::min(kLanes<float>, to.channels() - b * kLanes<float>), block.start.begin());
     sources = std::max<int64_t>(sources, int64_t(block.wiring.sources.size()));
-    products += int64_t(block.weights.size()) / kLane;
+    products += int64_t(block.weights.size()) / kLanes<float>;
   }
   const int64_t tasks = to.batch() * to.blocks() * windows.bands;
-  PerThread workspace(sources * band_floats + windows.band_rows * to.width() * kLane);
-#pragma omp parallel for if (products * to.batch() * to.height() * to.width() > kParallel)
+  PerThread workspace(sources * band_floats + windows.band_rows * to.width() * kLanes<float>);
+#pragma omp parallel for if (products * to.batch() * to.height() * to.width() > kParallelGrouped)
   for (int64_t task = 0; task < tasks; ++task) {
     const int64_t band = task % windows.bands, b = task / windows.bands % to.blocks();
     const int64_t n = task / windows.bands / to.blocks();
@@ -241,7 +244,7 @@ void convolve(const ChannelBlocks& from, const Windows& windows, const Weights& 
     float* const direct = to.row(n, b, rows.begin);
     float* const target = direct != nullptr ? direct : buffer;
     for (int64_t i = rows.begin; i < rows.end; ++i) {
-      float* row = target + (i - rows.begin) * to.width() * kLane;
+      float* row = target + (i - rows.begin) * to.width() * kLanes<float>;
       const float* factors = block.weights.data();
       for (size_t p = 0; p < windows.phases.size(); ++p) {
         const Windows::Phase& phase = windows.phases[p];
@@ -251,48 +254,51 @@ void convolve(const ChannelBlocks& from, const Windows& windows, const Weights& 
         if (phase.row == i % windows.to_stride.height)
           run(entries, factors, values + windows.place(i, rows), windows.step(),
               B::load_unaligned(block.start.data()), relu, windows.count(phase),
-              row + phase.column * kLane, windows.to_stride.width * kLane);
-        factors += int64_t(entries.size()) * kLane;
+              row + phase.column * kLanes<float>, windows.to_stride.width * kLanes<float>);
+        factors += int64_t(entries.size()) * kLanes<float>;
       }
     }
     if (direct == nullptr) to.write(n, b, rows.begin, rows.end - rows.begin, buffer);
   }
 }
 
-/// Adds dz times the values of kCount entries, summed over a band, to sums[kCount][kLane].
+/// Adds dz times the values of kCount entries, summed over a band, to sums[kCount][kLanes<float>].
 template <int kCount, bool kStraight>
 void add_band(const Entry* entries, const float* dz, const float* band, int64_t rows,
               int64_t columns, int64_t row_step, int64_t step, double* sums) {
   B parts[kCount];
   unrolled<kCount>([&](auto k) { parts[k] = B(0.0f); });
   for (int64_t i = 0; i < rows; ++i, band += row_step)
-    for (int64_t j = 0; j < columns; ++j, dz += kLane) {
+    for (int64_t j = 0; j < columns; ++j, dz += kLanes<float>) {
       const B factor = B::load_unaligned(dz);
       const float* values = band + j * step;
       unrolled<kCount>([&](auto k) {
         parts[k] = functions::fused(
-            load<kStraight>(values + entries[k()].offset, entries[k()].lanes), factor, parts[k]);
+            load_permuted<kStraight>(values + entries[k()].offset, entries[k()].lanes), factor,
+            parts[k]);
       });
     }
   unrolled<kCount>([&](auto k) {
-    alignas(64) float lanes[kLane];
+    alignas(64) float lanes[kLanes<float>];
     parts[k].store_aligned(lanes);
-    for (int64_t lane = 0; lane < kLane; ++lane) sums[k() * kLane + lane] += double(lanes[lane]);
+    for (int64_t lane = 0; lane < kLanes<float>; ++lane)
+      sums[k() * kLanes<float> + lane] += double(lanes[lane]);
   });
 }
 
 void add_bias(const float* dz, int64_t count, double* sums) {
   B total(0.0f);
-  for (int64_t i = 0; i < count; ++i) total += B::load_unaligned(dz + i * kLane);
-  alignas(64) float lanes[kLane];
+  for (int64_t i = 0; i < count; ++i) total += B::load_unaligned(dz + i * kLanes<float>);
+  alignas(64) float lanes[kLanes<float>];
   total.store_aligned(lanes);
-  for (int64_t lane = 0; lane < kLane; ++lane) sums[lane] += double(lanes[lane]);
+  for (int64_t lane = 0; lane < kLanes<float>; ++lane) sums[lane] += double(lanes[lane]);
 }
 
 /// dw and, unless it is null, db. Each part of the images and bands has its own sums; the number of
 /// parts does not depend on the number of threads.
-void weight_gradient(const ChannelBlocks& dz, const ChannelBlocks& x, const Windows& windows,
-                     int64_t in_group, int64_t out_group, int64_t taps, float* dw, float* db) {
+void grouped_weight_gradient(const ChannelBlocks& dz, const ChannelBlocks& x,
+                             const Windows& windows, int64_t in_group, int64_t out_group,
+                             int64_t taps, float* dw, float* db) {
   const int64_t blocks = dz.blocks(), units = dz.batch() * windows.bands;
   const int64_t parts = std::min(units, std::max<int64_t>(1, kMaxParts / blocks));
   const int64_t band_floats = windows.band_floats();
@@ -302,15 +308,17 @@ void weight_gradient(const ChannelBlocks& dz, const ChannelBlocks& x, const Wind
   int64_t sources = 1;
   for (int64_t b = 0; b < blocks; ++b) {
     wirings.emplace_back(b, dz.channels(), out_group, in_group);
-    starts.push_back(starts.back() + (taps * int64_t(wirings.back().terms.size()) + 1) * kLane);
+    starts.push_back(starts.back() +
+                     (taps * int64_t(wirings.back().terms.size()) + 1) * kLanes<float>);
     sources = std::max<int64_t>(sources, int64_t(wirings.back().sources.size()));
   }
   for (const Wiring& wiring : wirings)
     entries.push_back(entries_of(windows.phases[0], wiring, /*run=*/1, band_floats));
   std::vector<double> sums(size_t(parts * starts.back()));
-  PerThread workspace(sources * band_floats + windows.band_rows * dz.width() * kLane);
-#pragma omp parallel for if (starts.back() / kLane * units * windows.band_rows * dz.width() > \
-                             kParallel)
+  PerThread workspace(sources * band_floats + windows.band_rows * dz.width() * kLanes<float>);
+#pragma omp parallel for if (starts.back() / kLanes <float> * units * windows.band_rows * \
+                                 dz.width() >                                             \
+                             kParallelGrouped)
   for (int64_t task = 0; task < blocks * parts; ++task) {
     const int64_t b = task / parts, part = task % parts;
     float* values = workspace.mine();
@@ -325,29 +333,31 @@ void weight_gradient(const ChannelBlocks& dz, const ChannelBlocks& x, const Wind
                   values + int64_t(s) * band_floats);
       const float* gradient = dz.row(n, b, rows.begin);
       if (gradient == nullptr) {
-        dz.read(n, b, rows.begin, height, 0, dz.width(), buffer, dz.width() * kLane);
+        dz.read(n, b, rows.begin, height, 0, dz.width(), buffer, dz.width() * kLanes<float>);
         gradient = buffer;
       }
       const int64_t count = int64_t(entries[size_t(b)].size());
-      for_each_group<kLane >= 16 ? 25 : 12, 18, 12, 9, 6, 4, 3, 2, 1>(
+      for_each_group<kLanes<float> >= 16 ? 25 : 12, 18, 12, 9, 6, 4, 3, 2, 1>(
           count, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
             const auto add =
                 wirings[size_t(b)].straight ? add_band<kCount, true> : add_band<kCount, false>;
             add(entries[size_t(b)].data() + first, gradient, values, height, dz.width(),
-                windows.row_step(), windows.step(), to + first * kLane);
+                windows.row_step(), windows.step(), to + first * kLanes<float>);
           });
-      if (db != nullptr) add_bias(gradient, height * dz.width(), to + count * kLane);
+      if (db != nullptr) add_bias(gradient, height * dz.width(), to + count * kLanes<float>);
     }
   }
   for (int64_t b = 0; b < blocks; ++b) {
     const Wiring& wiring = wirings[size_t(b)];
     const int64_t terms = int64_t(wiring.terms.size());
-    for (int64_t lane = 0; lane < std::min(kLane, dz.channels() - b * kLane); ++lane) {
-      const int64_t channel = b * kLane + lane;
+    for (int64_t lane = 0; lane < std::min(kLanes<float>, dz.channels() - b * kLanes<float>);
+         ++lane) {
+      const int64_t channel = b * kLanes<float> + lane;
       const auto total = [&](int64_t entry) {
         double sum = 0;
         for (int64_t part = 0; part < parts; ++part)
-          sum += sums[size_t(part * starts.back() + starts[size_t(b)] + entry * kLane + lane)];
+          sum +=
+              sums[size_t(part * starts.back() + starts[size_t(b)] + entry * kLanes<float> + lane)];
         return float(sum);
       };
       for (int64_t term = 0; term < terms; ++term)
@@ -361,7 +371,7 @@ void weight_gradient(const ChannelBlocks& dz, const ChannelBlocks& x, const Wind
 
 bool is_grouped(const Shape& x, const Shape& w, const Shape& y, const Conv2dOptions& o) {
   return o.groups > 1 && w[1] <= kMaxGroup && w[0] / o.groups <= kMaxGroup &&
-         w[2] * w[3] <= kMaxTaps && numel(x) > 0 && numel(y) > 0;
+         w[2] * w[3] <= kMaxGroupedTaps && numel(x) > 0 && numel(y) > 0;
 }
 
 }  // namespace
@@ -377,9 +387,9 @@ void ConvGrouped::run(TypeTag<float>, const Tensor& x, const Tensor& weight, con
   const Shape& w = weight.shape();
   const ChannelBlocks from = ChannelBlocks::of_input(x), to = ChannelBlocks::of_result(y);
   const int64_t out_group = w[0] / options.groups;
-  convolve(from, Windows::forward(w, y.shape(), options),
-           {weight.data<float>(), w[2] * w[3], w[1], out_group, /*backward=*/false}, w[1],
-           out_group, bias ? bias.data<float>() : nullptr, relu, to);
+  convolve_grouped(from, Windows::forward(w, y.shape(), options),
+                   {weight.data<float>(), w[2] * w[3], w[1], out_group, /*backward=*/false}, w[1],
+                   out_group, bias ? bias.data<float>() : nullptr, relu, to);
   to.finish(y);
   if (!relu) kernels::run_epilogue(epilogue, y, y);
 }
@@ -402,14 +412,15 @@ void ConvBackwardGrouped::run(TypeTag<float>, const Tensor& dy, const Epilogue& 
   const ChannelBlocks gradient = ChannelBlocks::of_input(dz);
   if (dx) {
     const ChannelBlocks to = ChannelBlocks::of_result(dx);
-    convolve(gradient, Windows::backward(w, dx.shape(), options),
-             {weight.data<float>(), taps, w[1], out_group, /*backward=*/true}, out_group, w[1],
-             nullptr, false, to);
+    convolve_grouped(gradient, Windows::backward(w, dx.shape(), options),
+                     {weight.data<float>(), taps, w[1], out_group, /*backward=*/true}, out_group,
+                     w[1], nullptr, false, to);
     to.finish(dx);
   }
   if (dw)
-    weight_gradient(gradient, ChannelBlocks::of_input(x), Windows::forward(w, dy.shape(), options),
-                    w[1], out_group, taps, dw.data<float>(), db ? db.data<float>() : nullptr);
+    grouped_weight_gradient(gradient, ChannelBlocks::of_input(x),
+                            Windows::forward(w, dy.shape(), options), w[1], out_group, taps,
+                            dw.data<float>(), db ? db.data<float>() : nullptr);
   else if (db)
     kernels::conv2d_backward(dz, {}, x, weight, options, none, none, db);
 }

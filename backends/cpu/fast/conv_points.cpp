@@ -12,8 +12,7 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kBlock = 8;         // the smallest block of channels
-constexpr int64_t kLongestSum = 128;  // longer ones depend on the number of threads in gemm()
+constexpr int64_t kSmallestBlock = 8;  // the smallest block of channels
 
 bool is_product(const Shape& weight, const Conv2dOptions& options) {
   return weight[2] == 1 && weight[3] == 1 && options.groups == 1 && options.stride == Size2d(1) &&
@@ -30,12 +29,12 @@ bool is_multiple(const Shape& weight, int64_t of) {
 bool prefers_points(const Shape& weight, const Conv2dOptions& options, bool is_packed) {
   constexpr int64_t kRegister = 16;
   return is_product(weight, options) &&
-         (!is_multiple(weight, kBlock) || (!is_multiple(weight, kRegister) && !is_packed));
+         (!is_multiple(weight, kSmallestBlock) || (!is_multiple(weight, kRegister) && !is_packed));
 }
 
 /// Computes c = a b, or c += a b if `accumulate`; c has rows of n numbers.
-void multiply(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, float* c,
-              bool accumulate) {
+void multiply_channels(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, float* c,
+                       bool accumulate) {
   if (k <= kLongestSum) return gemm<float>(m, n, k, a, b, c, n, accumulate);
   multiply_blocks(m, n, k, a, b, c, n, accumulate ? Update::kAdd : Update::kStore);
 }
@@ -159,8 +158,8 @@ void ConvPoints::run(TypeTag<float>, const Tensor& x, const Tensor& weight, cons
         for (int64_t row = 0; row < rows && start != nullptr; ++row)
           std::copy_n(start, out, to.data<float>() + row * out);
         const Tensor here = chunks.to_rows(from, in, first, rows);
-        multiply(rows, out, in, {here.data<float>(), in, 1}, {w, 1, in}, to.data<float>(),
-                 /*accumulate=*/start != nullptr);
+        multiply_channels(rows, out, in, {here.data<float>(), in, 1}, {w, 1, in}, to.data<float>(),
+                          /*accumulate=*/start != nullptr);
         chunks.from_rows(to, results, first);
       });
     });
@@ -170,8 +169,8 @@ void ConvPoints::run(TypeTag<float>, const Tensor& x, const Tensor& weight, cons
     float* to = results + n * out * positions;
     if (start != nullptr)
       for (int64_t o = 0; o < out; ++o) std::fill_n(to + o * positions, positions, start[o]);
-    multiply(out, positions, in, {w, in, 1}, {from + n * in * positions, positions, 1}, to,
-             /*accumulate=*/start != nullptr);
+    multiply_channels(out, positions, in, {w, in, 1}, {from + n * in * positions, positions, 1}, to,
+                      /*accumulate=*/start != nullptr);
   });
   kernels::run_epilogue(epilogue, y, y);
 }
@@ -205,14 +204,14 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
         const Tensor here = chunks.to_rows(gradients, out, first, rows);
         if (dx && !fills_registers) {
           const Tensor to = Tensor::empty({rows, in}, f32);
-          multiply(rows, in, out, {here.data<float>(), out, 1}, {weight.data<float>(), in, 1},
-                   to.data<float>(), /*accumulate=*/false);
+          multiply_channels(rows, in, out, {here.data<float>(), out, 1},
+                            {weight.data<float>(), in, 1}, to.data<float>(), /*accumulate=*/false);
           chunks.from_rows(to, dx.data<float>(), first);
         }
         if (dw)
-          multiply(out, in, rows, {here.data<float>(), 1, out},
-                   {chunks.to_rows(x.data<float>(), in, first, rows).data<float>(), in, 1},
-                   dw.data<float>(), /*accumulate=*/i > 0);
+          multiply_channels(out, in, rows, {here.data<float>(), 1, out},
+                            {chunks.to_rows(x.data<float>(), in, first, rows).data<float>(), in, 1},
+                            dw.data<float>(), /*accumulate=*/i > 0);
       });
     return bias_gradient(dz, x, weight, options, db);
   }
@@ -220,16 +219,16 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
     const float* factors = weight.data<float>();
     float* to = dx.data<float>();
     share_products(images, out * in * positions, [&](int64_t n) {
-      multiply(in, positions, out, {factors, 1, in},
-               {gradients + n * out * positions, positions, 1}, to + n * in * positions,
-               /*accumulate=*/false);
+      multiply_channels(in, positions, out, {factors, 1, in},
+                        {gradients + n * out * positions, positions, 1}, to + n * in * positions,
+                        /*accumulate=*/false);
     });
   }
   if (dw)  // one image after the other, so that the sum does not depend on the number of threads
     for (int64_t n = 0; n < images; ++n)
-      multiply(out, in, positions, {gradients + n * out * positions, positions, 1},
-               {x.data<float>() + n * in * positions, 1, positions}, dw.data<float>(),
-               /*accumulate=*/n > 0);
+      multiply_channels(out, in, positions, {gradients + n * out * positions, positions, 1},
+                        {x.data<float>() + n * in * positions, 1, positions}, dw.data<float>(),
+                        /*accumulate=*/n > 0);
   bias_gradient(dz, x, weight, options, db);
 }
 

@@ -17,11 +17,11 @@ namespace {
 using namespace narrow_layer;
 
 using B = Batch<float>;
-constexpr int64_t kChunk = 16;         // rows of a lane whose masked gradients are stored at once
+constexpr int64_t kMaskedRows = 16;    // rows of a lane whose masked gradients are stored at once
 constexpr int64_t kTransposition = 4;  // vector operations for an element of each lane
 // Sums that are computed together fill the registers of the processor: 32 or 16.
 constexpr bool kHasManyRegisters = kLane == 16;
-constexpr int kMostOutputs = kHasManyRegisters ? 6 : 3;
+constexpr int kMostOutputsTogether = kHasManyRegisters ? 6 : 3;
 constexpr int kMostA = kHasManyRegisters ? 5 : 3, kMostB = kHasManyRegisters ? 4 : 3;
 constexpr int rows_together(int outputs) { return kHasManyRegisters && outputs <= 3 ? 8 : 4; }
 
@@ -69,9 +69,9 @@ void multiply_part(const float* a, int64_t inner, const float* weight, int64_t r
 /// Computes y[i, j] = start[j] + the sum over k of a[i, k] weight(j, k), then max(y, 0) if kRelu. A
 /// null start means zeros.
 template <bool kRelu>
-void multiply(const float* a, int64_t rows, int64_t inner, Weight weight, const float* start,
-              int64_t outputs, float* y) {
-  for_each_part<kMostOutputs>(
+void multiply_by_weight(const float* a, int64_t rows, int64_t inner, Weight weight,
+                        const float* start, int64_t outputs, float* y) {
+  for_each_part<kMostOutputsTogether>(
       outputs, [&]<int kOutputs>(int64_t first, std::integral_constant<int, kOutputs>) {
         const float* factors = weight.data + first * weight.row;
         const float* from = start != nullptr ? start + first : nullptr;
@@ -321,8 +321,8 @@ void multiply_lanes(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     const Epilogue& epilogue, Tensor& y) {
   const int64_t in = weight.shape()[1], out = weight.shape()[0];
   const auto run = [&]<bool kRelu>(std::bool_constant<kRelu>) {
-    multiply<kRelu>(x.data<float>(), y.shape()[0], in, {weight.data<float>(), in, 1},
-                    bias ? bias.data<float>() : nullptr, out, y.data<float>());
+    multiply_by_weight<kRelu>(x.data<float>(), y.shape()[0], in, {weight.data<float>(), in, 1},
+                              bias ? bias.data<float>() : nullptr, out, y.data<float>());
   };
   if (epilogue.activation == Activation::kRelu)
     run(std::true_type());
@@ -346,9 +346,9 @@ void differentiate_lanes(const RowBlock& block, const PieceSums& pieces, float* 
   const LaneSums of_weight = weight_sums(sums, bool(db)), of_bias = bias_sums(sums);
   const bool has_own = has_own_bias_sums(sums, bool(dw), bool(db));
   float* bias_memory = memory + (dw ? of_weight.floats() : 0);
-  alignas(64) float masked[kChunk * kMaxColumns * kLane];
-  for (int64_t i = 0; i < count; i += kChunk) {
-    const int64_t rows = std::min(kChunk, count - i);
+  alignas(64) float masked[kMaskedRows * kMaxColumns * kLane];
+  for (int64_t i = 0; i < count; i += kMaskedRows) {
+    const int64_t rows = std::min(kMaskedRows, count - i);
     const float* dz = dy.data<float>() + i * out * kLane;
     if (behind.at) {
       const float* y = behind.at.data<float>() + i * out * kLane;
@@ -358,8 +358,8 @@ void differentiate_lanes(const RowBlock& block, const PieceSums& pieces, float* 
       dz = masked;
     }
     if (dx)
-      multiply<false>(dz, rows, out, {weight.data<float>(), 1, in}, nullptr, in,
-                      dx.data<float>() + i * in * kLane);
+      multiply_by_weight<false>(dz, rows, out, {weight.data<float>(), 1, in}, nullptr, in,
+                                dx.data<float>() + i * in * kLane);
     if (dw) {
       const float* down = x.data<float>() + i * in * kLane;
       of_weight.add(at + i, rows, sums.along_in ? dz : down, sums.along_in ? down : dz, memory);

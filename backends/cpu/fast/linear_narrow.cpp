@@ -13,6 +13,7 @@
 
 #include "backends/cpu/fast/linear_lanes.h"
 #include "backends/cpu/fast/linear_sums.h"
+#include "backends/cpu/tools/optional.h"
 #include "backends/cpu/tools/relu.h"
 #include "backends/cpu/tools/transpose.h"
 #include "core/dispatch/implementations.h"
@@ -24,8 +25,8 @@ namespace {
 using namespace narrow_layer;
 
 using B = Batch<float>;
-constexpr int64_t kAhead = kFetchAhead / int64_t(sizeof(float));
-constexpr int64_t kParallel = int64_t(1) << 17;  // products that justify a second thread
+constexpr int64_t kFloatsAhead = kFetchAhead / int64_t(sizeof(float));
+constexpr int64_t kParallelNarrow = int64_t(1) << 17;  // products that justify a second thread
 
 // Rows are contiguous, and vectors extend beyond the end of a row into the next: values read there
 // are unused, and values written there are overwritten. The last rows of a piece, which lack this
@@ -57,8 +58,8 @@ class Factor {
       constexpr int kRows = int(std::bit_floor(unsigned(most_sums(n))));
       int64_t i = columns_ == 1 ? multiply_column<kRelu>(a, rows, y) : 0;
       for (; i + kRows <= rows; i += kRows) {
-        fetch_run(a + i * rows_ + kAhead, kRows * rows_);
-        fetch_run_to_write(y + i * columns_ + kAhead, kRows * columns_);
+        fetch_run(a + i * rows_ + kFloatsAhead, kRows * rows_);
+        fetch_run_to_write(y + i * columns_ + kFloatsAhead, kRows * columns_);
         multiply_rows<kRelu, kRows, n>(a + i * rows_, end - i, y + i * columns_);
       }
       for (; i < rows; ++i) multiply_rows<kRelu, 1, n>(a + i * rows_, end - i, y + i * columns_);
@@ -72,7 +73,7 @@ class Factor {
   int64_t multiply_column(const float* a, int64_t rows, float* y) const {
     int64_t i = 0;
     for (; i + kLane <= rows; i += kLane, a += kLane * rows_) {
-      fetch_run(a + kAhead, kLane * rows_);
+      fetch_run(a + kFloatsAhead, kLane * rows_);
       B sum(start_[0]);
       for (int64_t k = 0; k < rows_; k += kLane) {
         const int64_t count = std::min(kLane, rows_ - k);
@@ -193,13 +194,14 @@ struct RowMemory {
 };
 
 /// Rows of floats with stride `step`.
-struct Rows {
+struct StridedRows {
   const float* data;
   int64_t step;
 };
 
 /// Returns the rows, or a copy with zeros beyond each row's last column.
-Rows in_whole_vectors(const float* from, int64_t rows, int64_t columns, bool copied, Tile& copy) {
+StridedRows in_whole_vectors(const float* from, int64_t rows, int64_t columns, bool copied,
+                             Tile& copy) {
   if (!copied) return {from, columns};
   const int64_t step = vectors_of(columns) * kLane;
   for (int64_t i = 0; i < rows; ++i) {
@@ -212,7 +214,7 @@ Rows in_whole_vectors(const float* from, int64_t rows, int64_t columns, bool cop
 /// Computes sums[k, :] += the sum over i of a[i, k] b[i, :], in whole vectors of b. If kTotal, a
 /// further row receives the sum of b[i, :].
 template <int kGroup, bool kTotal, int kVectors>
-void add_group(int64_t rows, Rows a, Rows b, double* sums) {
+void add_group(int64_t rows, StridedRows a, StridedRows b, double* sums) {
   constexpr int kSums = kGroup + int(kTotal);
   constexpr int kChains = chains_of(kSums, kVectors);
   B group[kChains][kSums][kVectors];
@@ -246,12 +248,12 @@ void add_group(int64_t rows, Rows a, Rows b, double* sums) {
     });
   });
 }
-void add_products(int64_t rows, Rows a, int64_t a_columns, Rows b, int64_t b_vectors, bool total,
-                  double* sums) {
+void add_products(int64_t rows, StridedRows a, int64_t a_columns, StridedRows b, int64_t b_vectors,
+                  bool total, double* sums) {
   with_count<kMaxVectors>(b_vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
     for_each_group_of_sums(
         a_columns, kVectors, total, [&](int64_t first, int64_t last, bool has_total) {
-          const Rows part{a.data + first, a.step};
+          const StridedRows part{a.data + first, a.step};
           double* to = sums + first * kVectors * kLane;
           with_count<most_sums(kVectors), 0>(
               last - first, [&]<int kGroup>(std::integral_constant<int, kGroup>) {
@@ -269,7 +271,7 @@ void add_products(int64_t rows, Rows a, int64_t a_columns, Rows b, int64_t b_vec
 template <typename Visit>
 void for_each_tile(int64_t rows, int64_t products, const Visit& visit) {
   const int64_t pieces = pieces_of(rows);
-#pragma omp parallel for schedule(static) if (rows * products > kParallel)
+#pragma omp parallel for schedule(static) if (rows * products > kParallelNarrow)
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const int64_t end = start_of(piece + 1, rows);
     for (int64_t first = start_of(piece, rows); first < end; first += kTile)
@@ -282,7 +284,6 @@ bool is_narrow(int64_t rows, int64_t in, int64_t out) {
 }
 
 bool is_contiguous(const Tensor& x) { return !x || x.is_contiguous(); }
-Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
 
 /// Computes the gradients of some rows.
 class GradientOfRows {
@@ -314,10 +315,11 @@ class GradientOfRows {
     const auto runs_over = [&](int64_t columns) {  // whether vectors exceed the end of all rows
       return (behind + 1) * columns < vectors_of(columns) * kLane;
     };
-    const Rows up =
+    const StridedRows up =
         in_whole_vectors(dz, count, out, results_ == nullptr && runs_over(out), copy_of_dz);
     if (inputs_ != nullptr) {
-      const Rows down = in_whole_vectors(inputs_ + first * in, count, in, runs_over(in), copy_of_x);
+      const StridedRows down =
+          in_whole_vectors(inputs_ + first * in, count, in, runs_over(in), copy_of_x);
       if (along_in)
         add_products(count, up, out, down, in_vectors, false, part);
       else
@@ -409,7 +411,7 @@ void LinearBackwardNarrow::run(TypeTag<float>, const Tensor& dy0, const Epilogue
     std::byte bytes[64];
   };
   std::vector<CacheLine> zeros(PieceSums::zero_bytes(sums) / sizeof(CacheLine));
-  const bool has_threads = rows * sums.in * sums.out > kParallel && omp_get_max_threads() > 1;
+  const bool has_threads = rows * sums.in * sums.out > kParallelNarrow && omp_get_max_threads() > 1;
   const size_t stored_bytes = has_threads ? PieceSums::stored_bytes(rows, sums) : 0;
   const auto stored = std::make_unique_for_overwrite<CacheLine[]>(stored_bytes / sizeof(CacheLine));
   const PieceSums pieces(zeros.data()->bytes, stored.get()->bytes, rows, sums);

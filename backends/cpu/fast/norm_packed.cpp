@@ -9,7 +9,7 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kRows = 256;  // rows summed in float before sums are joined in double
+constexpr int64_t kRowsInFloat = 256;  // rows summed in float before sums are joined in double
 
 template <typename Run>
 void with_block(const Packing& p, const Run& run) {
@@ -28,11 +28,11 @@ void for_each_image_block(const Packing& p, const Run& run) {
     run(i / blocks, i % blocks * p.block, i * p.size * p.block, p.size);
 }
 
-/// Calls run(element, count) for pieces of up to kRows rows.
+/// Calls run(element, count) for pieces of up to kRowsInFloat rows.
 template <int kBlock, typename Run>
 void for_each_piece(int64_t offset, int64_t rows, const Run& run) {
-  for (int64_t first = 0; first < rows; first += kRows)
-    run(offset + first * kBlock, std::min(kRows, rows - first) * kBlock);
+  for (int64_t first = 0; first < rows; first += kRowsInFloat)
+    run(offset + first * kBlock, std::min(kRowsInFloat, rows - first) * kBlock);
 }
 
 /// Sums of the parts of each channel, in the order of the images and their parts.
@@ -51,7 +51,7 @@ void image_sums_packed(const PackedValues& x, double* sums) {
     for_each_image_block(p, [&](int64_t image, int64_t channel, int64_t offset, int64_t rows) {
       double part[kBlock] = {};
       for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
-        float buffer[kRows * kBlock];
+        float buffer[kRowsInFloat * kBlock];
         const float* values = load_values(from + at, 1, n, buffer);
         for (int64_t i = 0; i < n; i += kBlock)
           for (int k = 0; k < kBlock; ++k) part[k] += double(values[i + k]);
@@ -70,7 +70,7 @@ void image_squares_packed(const PackedValues& x, const double* mean, double* squ
       double part[kBlock] = {}, centre[kBlock];
       std::copy_n(mean + image * p.channels + channel, kBlock, centre);
       for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
-        float buffer[kRows * kBlock];
+        float buffer[kRowsInFloat * kBlock];
         const float* values = load_values(from + at, 1, n, buffer);
         for (int64_t i = 0; i < n; i += kBlock)
           for (int k = 0; k < kBlock; ++k) {
@@ -117,7 +117,7 @@ void normalize_pixels(int64_t block, int64_t pixels, const T* x, const float* me
     std::copy_n(scale, kBlock, s);
     std::copy_n(shift, kBlock, b);
     for_each_piece<kBlock>(0, pixels, [&](int64_t at, int64_t n) {
-      float x_buffer[kRows * kBlock], y_buffer[kRows * kBlock];
+      float x_buffer[kRowsInFloat * kBlock], y_buffer[kRowsInFloat * kBlock];
       const float* xs = load_values(x + at, 1, n, x_buffer);
       float* to = place_values(y + at, y_buffer);
       for (int64_t i = 0; i < n; i += kBlock)
@@ -141,7 +141,7 @@ template <typename T>
 void channel_sums_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
                          const float* invstd, double* sums, double* products) {
   const Packing& p = x.packing;
-  const int64_t pieces = (p.size + kRows - 1) / kRows;  // of an image
+  const int64_t pieces = (p.size + kRowsInFloat - 1) / kRowsInFloat;  // of an image
   std::vector<float> sum_parts(size_t(p.batch * pieces * p.channels)), product_parts(sum_parts);
   with_block(p, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
     const T *from_x = data<T>(x), *from_dy = data<T>(dy);
@@ -151,7 +151,7 @@ void channel_sums_packed(const PackedValues& x, const PackedValues& dy, const fl
       std::copy_n(invstd + channel, kBlock, v);
       int64_t part = image * pieces * p.channels + channel;
       for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
-        float x_buffer[kRows * kBlock], dy_buffer[kRows * kBlock];
+        float x_buffer[kRowsInFloat * kBlock], dy_buffer[kRowsInFloat * kBlock];
         const float* xs = load_values(from_x + at, 1, n, x_buffer);
         const float* dys = load_values(from_dy + at, 1, n, dy_buffer);
         float sum[kBlock] = {}, product[kBlock] = {};
@@ -183,7 +183,8 @@ static void gradient_packed(const PackedValues& x, const PackedValues& dy, const
       std::copy_n(shift + channel, kBlock, b);
       std::copy_n(slope + channel, kBlock, slopes);
       for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
-        float x_buffer[kRows * kBlock], dy_buffer[kRows * kBlock], dx_buffer[kRows * kBlock];
+        float x_buffer[kRowsInFloat * kBlock], dy_buffer[kRowsInFloat * kBlock],
+            dx_buffer[kRowsInFloat * kBlock];
         const float* xs = load_values(from_x + at, 1, n, x_buffer);
         const float* dys = load_values(from_dy + at, 1, n, dy_buffer);
         float* to = place_values(dx + at, dx_buffer);

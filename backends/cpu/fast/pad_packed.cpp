@@ -13,9 +13,9 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 /// The elements [begin, end) of a padded dimension that come from x.
-struct Inside {
+struct CopiedRange {
   int64_t begin, end;
-  Inside(int64_t before, int64_t from, int64_t to)
+  CopiedRange(int64_t before, int64_t from, int64_t to)
       : begin(std::clamp<int64_t>(before, 0, to)), end(std::clamp(before + from, begin, to)) {}
 };
 
@@ -43,7 +43,7 @@ struct PadPacked {
     const int last = x.rank() - 1;
     const Packing packing = packing_of(y.shape(), block);
     const int64_t rows = packing.size / y.shape()[last], width = y.shape()[last] * block;
-    const Inside inside(before[last], x.shape()[last], y.shape()[last]);
+    const CopiedRange inside(before[last], x.shape()[last], y.shape()[last]);
     const T* from = data<T>(values);
     T *to = y.data<T>(), element = value.to<T>();
 #pragma omp parallel for collapse(2)

@@ -15,14 +15,14 @@ namespace {
 // A block of channels as a compiler vector (see pool.cpp). Its size is not a template parameter,
 // because g++ 12 loses the attribute.
 template <int kBlock>
-struct Block;
+struct BlockVectors;
 template <>
-struct Block<16> {
+struct BlockVectors<16> {
   using Floats [[gnu::vector_size(64)]] = float;
   using Ints [[gnu::vector_size(64)]] = int32_t;
 };
 template <>
-struct Block<8> {
+struct BlockVectors<8> {
   using Floats [[gnu::vector_size(32)]] = float;
   using Ints [[gnu::vector_size(32)]] = int32_t;
 };
@@ -30,7 +30,7 @@ struct Block<8> {
 /// Maxima of a window so far. NaN counts as larger than all numbers; the first of equal elements is
 /// kept.
 template <typename Floats, typename Ints>
-struct Maxima {
+struct BlockMaxima {
   Floats values = Floats{} - std::numeric_limits<float>::infinity();
   Ints indices = Ints{} - 1;
 
@@ -59,7 +59,8 @@ struct Window {
 template <int kBlock>
 void max_pool(const float* x, int64_t blocks, const Shape& from, const Shape& to,
               const MaxPool2dOptions& o, float* y, int32_t* indices) {
-  using Best = Maxima<typename Block<kBlock>::Floats, typename Block<kBlock>::Ints>;
+  using Best =
+      BlockMaxima<typename BlockVectors<kBlock>::Floats, typename BlockVectors<kBlock>::Ints>;
   const int64_t width = from[3], plane = from[2] * width, out_plane = to[2] * to[3];
 #pragma omp parallel for
   for (int64_t n = 0; n < blocks; ++n) {
@@ -85,8 +86,8 @@ void max_pool(const float* x, int64_t blocks, const Shape& from, const Shape& to
 }
 
 template <int kBlock>
-void scatter(const float* dy, const int32_t* indices, int64_t blocks, int64_t plane,
-             int64_t out_plane, float* dx) {
+void scatter_packed(const float* dy, const int32_t* indices, int64_t blocks, int64_t plane,
+                    int64_t out_plane, float* dx) {
 #pragma omp parallel for
   for (int64_t n = 0; n < blocks; ++n) {
     float* image = dx + n * plane * kBlock;
@@ -135,7 +136,7 @@ void PoolScatterPacked::run(TypeTag<float>, const PackedValues& places, const Te
   if (!gradient || gradient->packing != packing) gradient = pack(dy, packing);
   const int64_t block = packing.block, blocks = packing.batch * packing.channels / block;
   const Packing result = packing_of(dx.shape(), block);
-  const auto run = block == 16 ? scatter<16> : scatter<8>;
+  const auto run = block == 16 ? scatter_packed<16> : scatter_packed<8>;
   run(data<float>(*gradient), data<int32_t>(places), blocks, result.size, packing.size,
       dx.data<float>());
   dx.storage().set_packed(result);

@@ -12,15 +12,15 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 constexpr int64_t kMostMultiplications = 4096;       // per product of few columns
-constexpr int64_t kFewestColumns = 8;                // of a product by whole registers
+constexpr int64_t kFewestVectorColumns = 8;          // of a product by whole registers
 constexpr int64_t kMostOfFloats = int64_t(1) << 17;  // multiplications; oneDNN is faster for more
 constexpr int64_t kFewestForTiles = 2;               // rows or columns
-constexpr int kTile = 16;                            // columns
+constexpr int kMostTileColumns = 16;                 // columns
 constexpr int64_t kSerialBatch = int64_t(1) << 15;   // fewer multiplications need one thread only
 
 /// Computes c = a b for the kColumns columns of b, whose elements of a row are neighbours.
 template <typename T, int kColumns>
-void multiply_tile(int64_t m, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc) {
+void multiply_columns(int64_t m, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc) {
   for (int64_t i = 0; i < m; ++i) {
     T row[kColumns] = {};
     for (int64_t l = 0; l < k; ++l) {
@@ -32,16 +32,16 @@ void multiply_tile(int64_t m, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t
   }
 }
 
-/// multiply_tile<T, columns> for each number of columns up to kTile.
+/// multiply_columns<T, columns> for each number of columns up to kMostTileColumns.
 template <typename T>
 constexpr auto kMultiplyTile = []<int... kColumns>(std::integer_sequence<int, kColumns...>) {
-  return std::array{multiply_tile<T, kColumns + 1>...};
+  return std::array{multiply_columns<T, kColumns + 1>...};
 }
-(std::make_integer_sequence<int, kTile>());
+(std::make_integer_sequence<int, kMostTileColumns>());
 
 /// Returns the sum of products of two rows of neighbouring elements.
 template <typename T>
-T dot(int64_t k, const T* a, const T* b) {
+T short_dot(int64_t k, const T* a, const T* b) {
   constexpr int kLane = 8;
   T sums[kLane] = {}, sum = 0;
   int64_t l = 0;
@@ -56,11 +56,12 @@ T dot(int64_t k, const T* a, const T* b) {
 
 /// Computes c = a b, contiguous. The stride of a dimension of size 1 is not used.
 template <typename T>
-void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c) {
+void multiply_tiny(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c) {
   const int64_t ldc = n;
   if (std::min(m, n) <= kFewestForTiles && k > 1 && a.column == 1 && b.row == 1) {
     for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j) *c++ = dot(k, a.data + i * a.row, b.data + j * b.column);
+      for (int64_t j = 0; j < n; ++j)
+        *c++ = short_dot(k, a.data + i * a.row, b.data + j * b.column);
     return;
   }
   if (n == 1) {  // c and its transpose have the same layout, and the transpose is one row
@@ -68,7 +69,7 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c) {
     std::swap(a, b);
     a = transposed(a), b = transposed(b);
   }
-  if (n >= kFewestColumns && fits_into_cache<T>(m, n, k))
+  if (n >= kFewestVectorColumns && fits_into_cache<T>(m, n, k))
     return multiply_in_cache(m, n, k, a, b, c, ldc, Update::kStore);
   T rows[kMostMultiplications];
   if (b.column != 1 && n > 1) {
@@ -76,15 +77,16 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c) {
       for (int64_t j = 0; j < n; ++j) rows[l * n + j] = b.data[l * b.row + j * b.column];
     b = {rows, n, 1};
   }
-  for (; n > 0; n -= kTile, b.data += kTile, c += kTile)
-    kMultiplyTile<T>[size_t(std::min<int64_t>(n, kTile) - 1)](m, k, a, b, c, ldc);
+  for (; n > 0; n -= kMostTileColumns, b.data += kMostTileColumns, c += kMostTileColumns)
+    kMultiplyTile<T>[size_t(std::min<int64_t>(n, kMostTileColumns) - 1)](m, k, a, b, c, ldc);
 }
 
 /// The matrices of a batch in their order.
 template <typename T>
-class Batch {
+class MatricesOfBatch {
  public:
-  Batch(const Tensor& x, int64_t first) : x_(x), matrix_(matrix<T>(x, batch_offset(x, first))) {
+  MatricesOfBatch(const Tensor& x, int64_t first)
+      : x_(x), matrix_(matrix<T>(x, batch_offset(x, first))) {
     for (int dim = x.rank() - 3; dim >= 0; first /= x.shape()[dim--])
       index_[size_t(dim)] = first % x.shape()[dim];
   }
@@ -114,9 +116,9 @@ void multiply_all(const Tensor& a, const Tensor& b, Tensor& y) {
   const int64_t piece = std::max<int64_t>(1, kSerialBatch / 2 / work);
   share_tasks((batch + piece - 1) / piece, batch * work >= kSerialBatch, [&](int64_t task) {
     const int64_t first = task * piece, last = std::min(first + piece, batch);
-    Batch<T> from_a(a, first), from_b(b, first);
+    MatricesOfBatch<T> from_a(a, first), from_b(b, first);
     for (int64_t i = first; i < last; ++i)
-      multiply(m, n, k, from_a.next(), from_b.next(), y.data<T>() + i * m * n);
+      multiply_tiny(m, n, k, from_a.next(), from_b.next(), y.data<T>() + i * m * n);
   });
 }
 
@@ -127,7 +129,7 @@ bool MatmulTiny::accepts(const Tensor&, const Tensor& b, const Tensor& y) {
   const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = b.shape()[r - 2];
   if (k == 0 || y.numel() <= m * n) return false;
   if (m * n * k <= kMostMultiplications) return true;
-  if (n < kFewestColumns) return false;
+  if (n < kFewestVectorColumns) return false;
   return y.dtype() == f64 ? fits_into_cache<double>(m, n, k)
                           : m * n * k <= kMostOfFloats && fits_into_cache<float>(m, n, k);
 }

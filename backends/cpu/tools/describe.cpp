@@ -6,10 +6,10 @@
 #include <sstream>
 #include <string>
 
-#include <cblas.h>
 #include <dnnl.hpp>
 #include <xsimd/xsimd.hpp>
 
+#include "backends/cpu/tools/cblas.h"
 #include "backends/cpu/tools/openblas.h"
 
 namespace tapegrad::backends::cpu {

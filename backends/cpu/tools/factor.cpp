@@ -16,10 +16,10 @@ namespace {
 #pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
 #endif
 
-constexpr int64_t kSmall = 32;           // triangles that are solved by columns
-constexpr int64_t kFewestForStrips = 4;  // columns that are solved by vectors
-constexpr int64_t kNarrow = 8;           // columns that are factored one by one
-constexpr int64_t kParallel = 1 << 14;   // elements that justify a second thread
+constexpr int64_t kSmall = 32;                // triangles that are solved by columns
+constexpr int64_t kFewestForStrips = 4;       // columns that are solved by vectors
+constexpr int64_t kNarrow = 8;                // columns that are factored one by one
+constexpr int64_t kParallelFactor = 1 << 14;  // elements that justify a second thread
 
 /// Computes c -= a b.
 template <typename T>
@@ -63,7 +63,7 @@ void solve_small(Triangular form, int64_t n, int64_t columns, Block<T> t, Block<
     }
   };
   constexpr int64_t kColumns = 128;
-  share_tasks((columns + kColumns - 1) / kColumns, n * columns > kParallel,
+  share_tasks((columns + kColumns - 1) / kColumns, n * columns > kParallelFactor,
               [&](int64_t i) { eliminate(i * kColumns, std::min(columns, (i + 1) * kColumns)); });
 }
 
@@ -86,62 +86,63 @@ struct Elimination {
   T diagonal[kSmall];
 };
 
-constexpr int kRowsTogether = XSIMD_WITH_AVX512F ? 8 : 4;  // that are solved in registers
-constexpr int kVectors = 2;                                // registers of a row
+constexpr int kSolvedTogether = XSIMD_WITH_AVX512F ? 8 : 4;  // that are solved in registers
+constexpr int kSolvedRegisters = 2;                          // registers of a row
 
-/// Solves rows [first, first + kRows) of kVectors registers; rows before them are solved.
+/// Solves rows [first, first + kRows) of kSolvedRegisters registers; rows before them are solved.
 template <typename T, int kRows>
 void solve_lanes(const Elimination<T>& t, int64_t first, Block<T> b) {
   using B = Batch<T>;
   constexpr int64_t kLane = kLanes<T>;
-  B x[kRows][kVectors];
+  B x[kRows][kSolvedRegisters];
   unrolled<kRows>([&](auto i) {
     const T* from = &b.at(t.index(first + i()), 0);
-    unrolled<kVectors>([&](auto v) { x[i()][v()] = B::load_unaligned(from + v() * kLane); });
+    unrolled<kSolvedRegisters>(
+        [&](auto v) { x[i()][v()] = B::load_unaligned(from + v() * kLane); });
   });
   for (int64_t k = 0; k < first; ++k) {
     const T* from = &b.at(t.index(k), 0);
-    B known[kVectors];
-    unrolled<kVectors>([&](auto v) { known[v()] = B::load_unaligned(from + v() * kLane); });
+    B known[kSolvedRegisters];
+    unrolled<kSolvedRegisters>([&](auto v) { known[v()] = B::load_unaligned(from + v() * kLane); });
     unrolled<kRows>([&](auto i) {
       const B factor(t.factors[first + i()][k]);
-      unrolled<kVectors>(
+      unrolled<kSolvedRegisters>(
           [&](auto v) { x[i()][v()] = functions::fused(factor, known[v()], x[i()][v()]); });
     });
   }
   unrolled<kRows>([&](auto k) {
     T* to = &b.at(t.index(first + k()), 0);
-    unrolled<kVectors>([&](auto v) {
+    unrolled<kSolvedRegisters>([&](auto v) {
       if (!t.is_unit) x[k()][v()] /= B(t.diagonal[first + k()]);
       x[k()][v()].store_unaligned(to + v() * kLane);
     });
     unrolled<kRows>([&](auto i) {
       if constexpr (i() > k()) {
         const B factor(t.factors[first + i()][first + k()]);
-        unrolled<kVectors>(
+        unrolled<kSolvedRegisters>(
             [&](auto v) { x[i()][v()] = functions::fused(factor, x[k()][v()], x[i()][v()]); });
       }
     });
   });
 }
 
-/// Solves for as many columns as kVectors registers have lanes; rows are contiguous.
+/// Solves for as many columns as kSolvedRegisters registers have lanes; rows are contiguous.
 template <typename T>
 void solve_strip(const Elimination<T>& t, Block<T> b) {
   int64_t i = 0;
-  for (; i + kRowsTogether <= t.n; i += kRowsTogether) solve_lanes<T, kRowsTogether>(t, i, b);
+  for (; i + kSolvedTogether <= t.n; i += kSolvedTogether) solve_lanes<T, kSolvedTogether>(t, i, b);
   [&]<int... kRows>(std::integer_sequence<int, kRows...>) {
     ((t.n - i == kRows + 1 ? solve_lanes<T, kRows + 1>(t, i, b) : void()), ...);
   }
-  (std::make_integer_sequence<int, kRowsTogether - 1>());
+  (std::make_integer_sequence<int, kSolvedTogether - 1>());
 }
 
 /// Solves for a strip of columns after another.
 template <typename T>
 void solve_strips(Triangular form, int64_t n, int64_t columns, Block<T> t, Block<T> b) {
-  constexpr int64_t kWidth = kVectors * kLanes<T>;
+  constexpr int64_t kWidth = kSolvedRegisters * kLanes<T>;
   const Elimination<T> elimination(form, n, t);
-  share_tasks((columns + kWidth - 1) / kWidth, n * columns > kParallel, [&](int64_t strip) {
+  share_tasks((columns + kWidth - 1) / kWidth, n * columns > kParallelFactor, [&](int64_t strip) {
     const Block<T> here = b.from(0, strip * kWidth);
     const int64_t count = std::min(kWidth, columns - strip * kWidth);
     if (count == kWidth && b.column == 1) return solve_strip(elimination, here);
@@ -284,7 +285,7 @@ int64_t factor_cholesky(int64_t n, Block<T> a) {
 
 template <typename T>
 void exchange_rows(int64_t count, const int* pivots, bool reversed, int64_t columns, Block<T> a) {
-  share_tasks(columns, count * columns > kParallel, [&](int64_t j) {
+  share_tasks(columns, count * columns > kParallelFactor, [&](int64_t j) {
     for (int64_t step = 0; step < count; ++step) {
       const int64_t i = reversed ? count - 1 - step : step;
       if (pivots[i] - 1 != i) std::swap(a.at(i, j), a.at(pivots[i] - 1, j));

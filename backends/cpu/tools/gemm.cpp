@@ -6,9 +6,9 @@
 #include <memory>
 #include <type_traits>
 
-#include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include "backends/cpu/tools/cblas.h"
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/product.h"
 #include "backends/cpu/tools/threads.h"
@@ -40,8 +40,7 @@ Blas blas(int64_t rows, int64_t columns, int64_t row, int64_t column) {
 
 /// oneDNN divides every product among all threads. Starting them takes longer than a product of
 /// fewer multiply-adds. Longer sums stay as they are, because the division changes their order.
-constexpr double kFewestForThreads = 1 << 16;
-constexpr int64_t kLongestSum = 128;
+constexpr double kFewestForOneDnn = 1 << 16;
 
 /// oneDNN distributes products with a transposed second operand badly among threads, and is slow
 /// for long sums. oneDNN is faster for other products, and if packing takes long relative to the
@@ -85,8 +84,8 @@ bool suits_cache(int64_t m, int64_t n, int64_t k, Matrix<float> b) {
          m * n * k <= kMostMultiplications && fits_into_cache<float>(m, n, k);
 }
 
-void multiply(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, float* c,
-              int64_t ldc, bool accumulate) {
+void multiply_plain(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, float* c,
+                    int64_t ldc, bool accumulate) {
   if (suits_cache(m, n, k, b))
     return multiply_in_cache(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
   const Blas at = blas(m, k, a.row, a.column), bt = blas(k, n, b.row, b.column);
@@ -96,7 +95,7 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b,
     return multiply_blocks(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
   }
   respect_thread_limit();
-  const OneThread small(k <= kLongestSum && double(m) * double(n) * double(k) < kFewestForThreads);
+  const OneThread small(k <= kLongestSum && double(m) * double(n) * double(k) < kFewestForOneDnn);
   const dnnl_status_t status =
       dnnl_sgemm(at.transposed ? 'T' : 'N', bt.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data, at.ld,
                  b.data, bt.ld, accumulate ? 1.0f : 0.0f, c, ldc);
@@ -105,8 +104,8 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b,
                 n);
 }
 
-void multiply(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, double* c,
-              int64_t ldc, bool accumulate) {
+void multiply_plain(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, double* c,
+                    int64_t ldc, bool accumulate) {
   if (std::min(m, n) >= 4)
     return multiply_blocks(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
   if (std::max({m, n, k, ldc}) > kMaxStride)
@@ -227,7 +226,7 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64
   else if (k == 1 && !accumulate && ldc == 1)  // a column, written as a row
     multiply_outer<T>(1, m, b, {a.data, a.row, a.row}, c, m);
   else
-    multiply(m, n, k, a, b, c, ldc, accumulate);
+    multiply_plain(m, n, k, a, b, c, ldc, accumulate);
 }
 
 template <typename T>

@@ -21,19 +21,19 @@ namespace {
 
 // Accumulators of a tile, its columns of b and one element of a fill the registers.
 constexpr int kMaxRows = XSIMD_WITH_AVX512F ? 14 : 6;
-constexpr int kVectors = 2;
+constexpr int kTileRegisters = 2;
 constexpr int kMaxUnpackedRows = XSIMD_WITH_AVX512F ? 8 : 4;  // whose addresses fit into registers
 constexpr int64_t kDepth = 256;                               // products summed before c is updated
 constexpr int64_t kBlockBytes = 512 * 1024;                   // of a packed block of b
 constexpr int64_t kFewTasks = 8, kLongSum = 2048;             // sums longer than that are split
 constexpr int64_t kPanelsOfTask = 36;                         // for which packing b pays off
 constexpr int64_t kTilesToFetch = 8;                          // in whose time a panel is fetched
-constexpr double kFewestForThreads = 1 << 16;                 // multiply-adds
+constexpr double kFewestForTeam = 1 << 16;                    // multiply-adds
 constexpr int64_t kCacheBytes = 32 * 1024;                    // of b, if it is not packed in panels
 constexpr double kMostInCache = 1 << 18;                      // multiply-adds
 
 template <typename T>
-inline constexpr int64_t kTileColumns = kVectors* kLanes<T>;
+inline constexpr int64_t kPanelColumns = kTileRegisters* kLanes<T>;
 
 constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
@@ -126,7 +126,7 @@ using Constant = std::integral_constant<int64_t, kValue>;
 template <typename T, int kRows, int kRegisters>
 void multiply_packed(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int64_t columns,
                      Update update) {
-  constexpr Constant<kTileColumns<T>> kStep;
+  constexpr Constant<kPanelColumns<T>> kStep;
   multiply_tile<T, kRows, kRegisters>(depth, a, Constant<1>(), Constant<kRows>(), b, kStep,
                                       b + (depth - 1) * kStep(), c, ldc, columns, update);
 }
@@ -144,7 +144,7 @@ template <typename T>
 using UnpackedTile = void (*)(int64_t, Matrix<T>, const T*, int64_t, const T*, T*, int64_t, int64_t,
                               Update);
 
-/// Returns the function for packed tiles of `rows` rows and up to kTileColumns columns.
+/// Returns the function for packed tiles of `rows` rows and up to kPanelColumns columns.
 template <typename T>
 PackedTile<T> packed_tile_of(int64_t rows, int64_t columns) {
   return [=]<int... I>(std::integer_sequence<int, I...>) {
@@ -171,7 +171,7 @@ UnpackedTile<T> unpacked_tile_of(int64_t rows, int64_t columns) {
 /// a whole register; the next row overwrites what exceeds `lines`. Rows that would exceed the last
 /// one are cut, because another thread may write there.
 template <typename From>
-void transpose_square(const From* from, int64_t step, int64_t lines, float* to, int64_t pitch) {
+void transpose_panel(const From* from, int64_t step, int64_t lines, float* to, int64_t pitch) {
   constexpr int kSide = int(kLanes<float>);
   FloatVector rows[kSide];
   unrolled<kSide>([&](auto i) {
@@ -193,16 +193,16 @@ void transpose_square(const From* from, int64_t step, int64_t lines, float* to, 
 /// Packs `lines` lines of `depth` numbers: to[l * pitch + i] = x[i * line + l * step], and any
 /// finite or infinite values for i in [lines, pitch).
 template <typename From, typename T>
-void pack(const From* x, int64_t line, int64_t step, int64_t lines, int64_t depth, int64_t pitch,
-          T* to) {
+void pack_panel(const From* x, int64_t line, int64_t step, int64_t lines, int64_t depth,
+                int64_t pitch, T* to) {
   constexpr int64_t kLane = kLanes<T>;
   int64_t l = 0;
   if constexpr (std::is_same_v<T, float>)
     if (step == 1 && (lines == pitch || ceil_div(lines, kLane) * kLane <= pitch))
       for (; l + kLane <= depth; l += kLane)
         for (int64_t i = 0; i < lines; i += kLane)
-          transpose_square(x + i * line + l, line, std::min(kLane, lines - i), to + l * pitch + i,
-                           pitch);
+          transpose_panel(x + i * line + l, line, std::min(kLane, lines - i), to + l * pitch + i,
+                          pitch);
   const bool whole = line == 1 && lines % kLane == 0;
   for (; l < depth; ++l) {
     T* row = to + l * pitch;
@@ -223,11 +223,11 @@ class Product {
       : m_(m), n_(n), k_(k), a_(a), b_(b), c_(c), ldc_(ldc), update_(update) {
     panels_ = ceil_div(m, kMaxRows);
     rows_ = ceil_div(m, panels_);
-    threads_ = double(m) * double(n) * double(k) < kFewestForThreads ? 1 : omp_get_max_threads();
+    threads_ = double(m) * double(n) * double(k) < kFewestForTeam ? 1 : omp_get_max_threads();
   }
 
   void run() {
-    const int64_t tiles = panels_ * ceil_div(n_, kTileColumns<T>);
+    const int64_t tiles = panels_ * ceil_div(n_, kPanelColumns<T>);
     if (tiles < kFewTasks && k_ > kLongSum)
       run_split();
     else
@@ -260,7 +260,7 @@ class Product {
   /// Divides c into blocks of columns, whose part of b fits into the cache, and these into ranges
   /// of panels until there are enough tasks for all threads.
   void run_tasks() {
-    const int64_t tiles = ceil_div(n_, kTileColumns<T>);
+    const int64_t tiles = ceil_div(n_, kPanelColumns<T>);
     const int64_t wanted = std::max<int64_t>(kFewTasks, 2 * threads_);
     int64_t column_blocks = ceil_div(n_ * kDepth * int64_t(sizeof(T)), kBlockBytes), row_blocks = 1;
     while (threads_ > 1 && column_blocks * row_blocks < wanted) {
@@ -272,7 +272,7 @@ class Product {
       else
         break;
     }
-    const int64_t width = ceil_div(tiles, column_blocks) * kTileColumns<T>;
+    const int64_t width = ceil_div(tiles, column_blocks) * kPanelColumns<T>;
     // Of whole registers, so that a load from a block touches one line of the cache.
     const int64_t depth = std::min(k_, kDepth), block = width * depth;
     const int64_t workspace = block + (ceil_div(rows_ * depth, kLanes<T>) + 1) * kLanes<T>;
@@ -292,20 +292,20 @@ class Product {
   /// block of b and a packed panel of a.
   void run_block(int64_t begin, int64_t end, int64_t left, int64_t right, T* block,
                  T* panel) const {
-    const bool fetches = a_.column == 1 && right - left >= kTilesToFetch * kTileColumns<T>;
+    const bool fetches = a_.column == 1 && right - left >= kTilesToFetch * kPanelColumns<T>;
     for (int64_t l = 0; l < k_; l += kDepth) {
       const int64_t depth = std::min(kDepth, k_ - l);
       const Update update = l > 0 && update_ == Update::kStore ? Update::kAdd : update_;
-      for (int64_t j = left; j < right; j += kTileColumns<T>)
-        pack(b_.data + l * b_.row + j * b_.column, b_.column, b_.row,
-             std::min(kTileColumns<T>, right - j), depth, kTileColumns<T>,
-             block + (j - left) * depth);
+      for (int64_t j = left; j < right; j += kPanelColumns<T>)
+        pack_panel(b_.data + l * b_.row + j * b_.column, b_.column, b_.row,
+                   std::min(kPanelColumns<T>, right - j), depth, kPanelColumns<T>,
+                   block + (j - left) * depth);
       for (int64_t p = begin; p < end; ++p) {
         const int64_t height = height_of(p), below = fetches && p + 1 < end ? height_of(p + 1) : 0;
         const From* rows = a_.data + p * rows_ * a_.row + l * a_.column;
-        pack(rows, a_.row, a_.column, height, depth, height, panel);
-        for (int64_t j = left; j < right; j += kTileColumns<T>) {
-          const int64_t columns = std::min(kTileColumns<T>, right - j);
+        pack_panel(rows, a_.row, a_.column, height, depth, height, panel);
+        for (int64_t j = left; j < right; j += kPanelColumns<T>) {
+          const int64_t columns = std::min(kPanelColumns<T>, right - j);
           if (below > 0)
             fetch(rows + rows_ * a_.row, depth, below * (j - left) / (right - left),
                   below * (j - left + columns) / (right - left));
@@ -352,14 +352,14 @@ void multiply_in_cache(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b
   const T* last = b.data + (k - 1) * b.row;
   int64_t step = b.row;
   if (b.column != 1) {
-    pack(b.data, b.column, b.row, n, k, whole, packed);
+    pack_panel(b.data, b.column, b.row, n, k, whole, packed);
     rows = packed, step = whole, last = packed + (k - 1) * whole;
   } else if (n != whole) {  // registers exceed a row, and memory may end behind the last one
     last = std::copy_n(last, n, packed) - n;
     std::fill(packed + n, packed + whole, T(0));
   }
   const int64_t panels = ceil_div(m, kMaxUnpackedRows), height = ceil_div(m, panels);
-  const int64_t width = m == 1 ? 4 * kLanes<T> : kTileColumns<T>;
+  const int64_t width = m == 1 ? 4 * kLanes<T> : kPanelColumns<T>;
   for (int64_t i = 0; i < m; i += height)
     for (int64_t j = 0; j < n; j += width) {
       const int64_t columns = std::min(width, n - j);

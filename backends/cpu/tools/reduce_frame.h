@@ -16,10 +16,9 @@
 
 namespace tapegrad::backends::cpu {
 
-inline constexpr int64_t kRowsAtOnce = 256;             // rows reduced before Parts join Totals
-inline constexpr int64_t kStripe = 64;                  // columns between two prefetches
-inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements per task, approximately
-inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements that justify a second thread
+inline constexpr int64_t kRowsAtOnce = 256;          // rows reduced before Parts join Totals
+inline constexpr int64_t kStripe = 64;               // columns between two prefetches
+inline constexpr int64_t kPiece = int64_t(1) << 16;  // elements per task, approximately
 
 /// Rows that are added to a Part in one pass. One row of integers, because every further instance
 /// adds code for every R.

@@ -6,6 +6,8 @@
 
 namespace tapegrad::backends::cpu {
 
+inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements that justify a second thread
+
 /// Calls run(task) for each of `count` tasks, on several threads if `pays`. Otherwise OpenMP is not
 /// used: its team of one thread takes longer than a kernel for a few rows. run must not throw.
 template <typename Run>
