@@ -33,19 +33,54 @@ endif()
 set(tapegrad_march_avx2 x86-64-v3)
 set(tapegrad_march_avx512 x86-64-v4)
 
-# tapegrad_add_cpu_levels(sources): adds one object per level, listed in TAPEGRAD_CPU_LEVEL_OBJECTS
-# and made by the target TAPEGRAD_CPU_LEVEL_TARGET.
-function(tapegrad_add_cpu_levels sources)
+# tapegrad_add_cpu_target(target sources flags...): the kernels' objects, compiled with further flags.
+# Only they are compiled for the native processor or a level, so that their inline functions do not
+# end up in other files.
+function(tapegrad_add_cpu_target target sources)
+  add_library(${target} OBJECT ${sources})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  set_target_properties(${target} PROPERTIES VISIBILITY_INLINES_HIDDEN ON)
+  tapegrad_compile_options(${target})
+  # reduce.cpp takes as long as a group, and register.cpp would inline the functions that it calls.
+  set(joined ${sources})
+  list(FILTER joined EXCLUDE REGEX "/cpu/(reduce|register)\\.cpp$")
+  tapegrad_join_sources(${target} ${joined})
+  set(vendor ${TAPEGRAD_OPENBLAS_INCLUDE} ${TAPEGRAD_DNNL_INCLUDE} ${TAPEGRAD_XSIMD_INCLUDE})
+  list(REMOVE_DUPLICATES vendor)
+  list(REMOVE_ITEM vendor ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
+  target_include_directories(${target} SYSTEM PRIVATE ${vendor})
+  # The kernels read neither errno nor floating-point exception flags. These flags let the compiler
+  # vectorise sqrt and conditionals; results do not change.
+  set(flags ${ARGN} -fno-math-errno -fno-trapping-math $<$<CONFIG:Release>:-O3> -fopenmp)
+  # g++ 12 warns about undefined registers in its own AVX-512 header.
+  list(APPEND flags $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>
+       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  # xsimd's AVX-512 shifts do not compile without optimisation.
+  list(APPEND flags $<$<CONFIG:Debug>:-O1>)
+  if(TAPEGRAD_SANITIZE MATCHES address)
+    # Stack checks of the sanitizers made these files compile seven times slower.
+    list(APPEND flags $<IF:$<CXX_COMPILER_ID:GNU>,--param,-mllvm>
+         $<IF:$<CXX_COMPILER_ID:GNU>,asan-stack=0,-asan-stack=0>)
+  endif()
+  target_compile_options(${target} PRIVATE ${flags})
+endfunction()
+
+# tapegrad_add_cpu_objects(sources): compiles the kernels. Sets TAPEGRAD_CPU_OBJECTS, the objects
+# (for levels one each), and TAPEGRAD_CPU_TARGET, the target that makes them.
+function(tapegrad_add_cpu_objects sources)
+  if(NOT TAPEGRAD_CPU_LEVELS)
+    tapegrad_add_cpu_target(tapegrad_cpu_objects "${sources}" ${TAPEGRAD_CPU_MARCH})
+    set(TAPEGRAD_CPU_TARGET tapegrad_cpu_objects PARENT_SCOPE)
+    set(TAPEGRAD_CPU_OBJECTS $<TARGET_OBJECTS:tapegrad_cpu_objects> PARENT_SCOPE)
+    return()
+  endif()
   set(isolate ${PROJECT_SOURCE_DIR}/cmake/isolate_cpu_level.sh)
   set(isolated "")
   foreach(level ${TAPEGRAD_CPU_LEVELS})
     set(objects tapegrad_cpu_${level})
-    add_library(${objects} OBJECT ${sources})
-    target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR})
-    tapegrad_compile_options(${objects})
     # A symbol that is unique in the process can neither be made local nor exist at both levels.
-    target_compile_options(${objects} PRIVATE -march=${tapegrad_march_${level}} -fno-lto
-                           $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+    tapegrad_add_cpu_target(${objects} "${sources}" -march=${tapegrad_march_${level}} -fno-lto
+                            $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
     set(isolated_object ${PROJECT_BINARY_DIR}/cpu_${level}.o)
     add_custom_command(OUTPUT ${isolated_object}
       COMMAND ${CMAKE_COMMAND} -E env LD=${CMAKE_LINKER} OBJCOPY=${CMAKE_OBJCOPY}
@@ -56,6 +91,6 @@ function(tapegrad_add_cpu_levels sources)
     list(APPEND isolated ${isolated_object})
   endforeach()
   add_custom_target(tapegrad_cpu_levels DEPENDS ${isolated})
-  set(TAPEGRAD_CPU_LEVEL_TARGET tapegrad_cpu_levels PARENT_SCOPE)
-  set(TAPEGRAD_CPU_LEVEL_OBJECTS ${isolated} PARENT_SCOPE)
+  set(TAPEGRAD_CPU_TARGET tapegrad_cpu_levels PARENT_SCOPE)
+  set(TAPEGRAD_CPU_OBJECTS ${isolated} PARENT_SCOPE)
 endfunction()

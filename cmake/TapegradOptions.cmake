@@ -92,9 +92,9 @@ endfunction()
 function(tapegrad_library kind type)
   add_library(tapegrad_${kind} ${type} $<TARGET_OBJECTS:tapegrad_objects>
                                $<TARGET_OBJECTS:tapegrad_small_objects>
-                               ${TAPEGRAD_CPU_LEVEL_OBJECTS} $<TARGET_OBJECTS:tapegrad_cuda_objects>)
+                               ${TAPEGRAD_CPU_OBJECTS} $<TARGET_OBJECTS:tapegrad_cuda_objects>)
   add_library(tapegrad::${kind} ALIAS tapegrad_${kind})
-  add_dependencies(tapegrad_${kind} tapegrad_headers ${TAPEGRAD_CPU_LEVEL_TARGET})
+  add_dependencies(tapegrad_${kind} tapegrad_headers ${TAPEGRAD_CPU_TARGET})
   set_target_properties(tapegrad_${kind} PROPERTIES
     OUTPUT_NAME tapegrad EXPORT_NAME ${kind} LINKER_LANGUAGE CXX INSTALL_RPATH_USE_LINK_PATH ON
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
@@ -111,30 +111,5 @@ function(tapegrad_library kind type)
     if(TAPEGRAD_PACKS_RELOCATIONS)
       target_link_options(tapegrad_${kind} PRIVATE -Wl,-z,pack-relative-relocs)
     endif()
-  endif()
-endfunction()
-
-# Only the kernels are compiled for the native processor, so that their inline functions do not end
-# up in other files.
-function(tapegrad_cpu_backend_options sources)
-  set(vendor ${TAPEGRAD_OPENBLAS_INCLUDE} ${TAPEGRAD_DNNL_INCLUDE} ${TAPEGRAD_XSIMD_INCLUDE})
-  list(REMOVE_DUPLICATES vendor)
-  list(REMOVE_ITEM vendor ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
-  list(TRANSFORM vendor PREPEND -isystem)
-  set(flags ${TAPEGRAD_CPU_MARCH})
-  # The kernels read neither errno nor floating-point exception flags. These flags let the compiler
-  # vectorise sqrt and conditionals; results do not change.
-  list(APPEND flags -fno-math-errno -fno-trapping-math $<$<CONFIG:Release>:-O3>)
-  # g++ 12 warns about undefined registers in its own AVX-512 header.
-  list(APPEND flags $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>
-       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-  # xsimd's AVX-512 shifts do not compile without optimisation.
-  list(APPEND flags $<$<CONFIG:Debug>:-O1>)
-  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${flags};-fopenmp;${vendor}")
-  if(TAPEGRAD_SANITIZE MATCHES address)
-    # Stack checks of the sanitizers made these files compile seven times slower.
-    set(no_stack $<IF:$<CXX_COMPILER_ID:GNU>,--param,-mllvm>
-                 $<IF:$<CXX_COMPILER_ID:GNU>,asan-stack=0,-asan-stack=0>)
-    set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS "${no_stack}")
   endif()
 endfunction()
