@@ -1,14 +1,11 @@
 #!/usr/bin/env bash
 # Trains the network of README.md on Fashion-MNIST for one epoch: installs missing packages, builds,
-# trains. A new build folder has the CUDA backend only on a machine with a GPU. Arguments go to the
-# trainer: scripts/demo.sh --epochs=5 --optimizer=adadelta
+# trains. Arguments go to the trainer: scripts/demo.sh --epochs=5 --optimizer=adadelta
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/configure.sh
 scripts/setup.sh
-options=()
-[ -e build/CMakeCache.txt ] || nvidia-smi -L >/dev/null 2>&1 || options=(-DTAPEGRAD_CUDA=OFF)
-configure "${options[@]}" >build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
+configure >build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
 rm -f build-configure.log
 cmake --build build --target example_mnist_cnn
 mkdir -p out

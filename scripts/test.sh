@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs missing packages, builds everything and runs all tests. Arguments go to ctest.
-# WERROR=ON makes warnings errors. A build folder that demo.sh configured without the CUDA backend
-# stays without it; TAPEGRAD_CUDA=AUTO adds the backend if a toolkit is found.
+# Installs missing packages, builds everything and runs the tests, except those of the CUDA stand-in
+# (tests/cuda_on_host). Arguments go to ctest. WERROR=ON makes warnings errors; TAPEGRAD_CUDA=AUTO
+# adds the CUDA backend if a toolkit is found.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/configure.sh
