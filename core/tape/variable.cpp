@@ -104,9 +104,11 @@ static Leaf* leaf_at(const TapeEdge& edge) {
 }
 
 /// Returns the leaf whose gradient the variable has, or null: the one at its edge or, after
-/// requires_grad_(false), the one that `retained` keeps. A gradient of retain_grad() is no leaf.
+/// requires_grad_(false), the one that `retained` keeps, also if the variable has become the result
+/// of a write in place since. A gradient of retain_grad() is no leaf.
 static Leaf* gradient_leaf(const TapeEdge& edge, const std::shared_ptr<Variable>& retained) {
-  return edge || !retained ? leaf_at(edge) : leaf_at(retained->edge());
+  if (Leaf* leaf = leaf_at(edge)) return leaf;
+  return retained ? leaf_at(retained->edge()) : nullptr;
 }
 
 Variable& Variable::requires_grad_(bool on, Where where) {
@@ -213,9 +215,7 @@ static void keep_gradients(const TapeEdge& edge, std::shared_ptr<Variable> kept)
 /// Updates the hook of retain_grad() after a write: the gradient is then that of the new value. The
 /// hook of the old node keeps its sum, which is never read.
 static void retain_again(const TapeEdge& edge, std::shared_ptr<Variable>& retained) {
-  if (retained && leaf_at(retained->edge()))
-    retained = nullptr;  // the variable is no leaf any more
-  if (!retained || !edge || edge.node->is_leaf()) return;
+  if (!retained || leaf_at(retained->edge()) || !edge || edge.node->is_leaf()) return;
   retained = std::make_shared<Variable>(*retained);
   keep_gradients(edge, retained);
 }
@@ -223,9 +223,13 @@ static void retain_again(const TapeEdge& edge, std::shared_ptr<Variable>& retain
 void Variable::retain_grad() const {
   value();
   if (!edge()) fail<AutogradError>("retain_grad: this variable requires no gradient");
-  if (is_leaf() || state_->retained) return;
-  state_->retained = std::make_shared<Variable>();
-  keep_gradients(edge(), state_->retained);
+  if (is_leaf()) return;
+  std::shared_ptr<Variable>& retained = state_->retained;
+  const Leaf* leaf = gradient_leaf({}, retained);
+  if (retained && !leaf) return;
+  const Variable before = leaf ? leaf->gradient() : Variable();
+  retained = std::make_shared<Variable>(before.defined() ? tapegrad::clone(before) : before);
+  keep_gradients(edge(), retained);
 }
 
 void Variable::rebind(Tensor value) const {

@@ -60,6 +60,33 @@ TEST(Tape, RequiringNoGradientKeepsGradientAndHooks) {
   EXPECT_FALSE(x.grad().defined());
 }
 
+/// The numbers are PyTorch 2.15's.
+TEST(Tape, AFrozenLeafThatBecomesAResultKeepsItsGradient) {
+  const Variable v = leaf({3, 4});
+  Variable w = leaf({1, 2});
+  sum(w * w).backward();
+  w.requires_grad_(false);
+  w.mul_(v);
+  EXPECT_FALSE(w.is_leaf());
+  EXPECT_EQ(values(w.grad()), (Values{2, 4}));
+  sum(w).backward();  // the gradient of a result is not accumulated
+  EXPECT_EQ(values(w.grad()), (Values{2, 4}));
+  EXPECT_EQ(values(v.grad()), (Values{1, 2}));
+  w.detach_();
+  EXPECT_EQ(values(w.grad()), (Values{2, 4}));
+  w.requires_grad_();
+  sum(w * 2).backward();
+  EXPECT_EQ(values(w.grad()), (Values{4, 6}));
+
+  w.requires_grad_(false);
+  w.mul_(v);
+  w.retain_grad();  // from here on, the gradient of the result is added
+  sum(w * 3).backward();
+  EXPECT_EQ(values(w.grad()), (Values{7, 9}));
+  w.zero_grad();
+  EXPECT_FALSE(w.grad().defined());
+}
+
 TEST(Tape, RecordingFollowsTheInputs) {
   const Variable x = leaf({1}), c = make({2});
   EXPECT_TRUE((x * c).requires_grad() && !(x * c).is_leaf());
