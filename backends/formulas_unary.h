@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <numbers>
 #include <type_traits>
 
@@ -271,7 +272,9 @@ struct LogitBackward {
   S low, high;
   template <typename V>
   TG_HD V operator()(V dy, V x) const {
-    return select((x < V(low)) | (x > V(high)), V(0), dy / (x * (V(1) - x)));
+    const V p = x * (V(1) - x);  // negative outside of [0, 1], where the logarithm is NaN
+    const V known = select(p < V(0), V(std::numeric_limits<S>::quiet_NaN()), p);
+    return select((x < V(low)) | (x > V(high)), V(0), dy / known);
   }
 };
 struct LogicalNot {

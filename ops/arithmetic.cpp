@@ -1,6 +1,7 @@
 #include "ops/arithmetic.h"
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "core/tape/internal/call_line.h"
@@ -246,8 +247,9 @@ struct Logit {
   void write(const Tensor& x, Tensor& y) const { kernels::logit(x, low, high, y); }
   Variable backward(const Variable& dy) const {
     const Variable in = x(), outside = logical_or(lt(in, low), gt(in, high));
-    const Variable p = where(outside, 0.5, in);
-    return where(outside, 0, dy / (p * (1 - p)));
+    const Variable p = where(outside, 0.5, in), square = p * (1 - p);
+    const double unknown = std::numeric_limits<double>::quiet_NaN();
+    return where(outside, 0, dy / where(lt(square, 0), unknown, square));
   }
   Tensor kernel_backward(const Tensor& dy) const {
     return by_kernel(kernels::logit_backward, dy, x, low, high);

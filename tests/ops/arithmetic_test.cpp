@@ -210,5 +210,18 @@ TEST(Arithmetic, PowersOfRootsAndReciprocals) {
   }
 }
 
+/// The slope is NaN where the value is.
+TEST(Logit, GradientOutsideOfTheDomain) {
+  Variable x = make<double>({-0.5, 0.25, 1.5, kInf}).requires_grad_();
+  const Doubles slopes = {kNaN, 1 / (0.25 * 0.75), kNaN, kNaN};
+  sum(logit(x)).backward();
+  expect_exactly(x.grad(), slopes);
+  const Variable recorded = grad(sum(logit(x)), x, {.create_graph = true});
+  expect_exactly(recorded, slopes);
+  x.zero_grad();
+  sum(logit(x, 0.1)).backward();
+  expect_exactly(x.grad(), {0, 1 / (0.25 * 0.75), 0, 0});
+}
+
 }  // namespace
 }  // namespace tapegrad

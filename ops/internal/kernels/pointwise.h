@@ -85,7 +85,7 @@ extern Binary ldexp;
 extern Binary lcm;
 /// Computes y = log(p / (1 - p)) for p = x between low and high; low counts if the bounds cross.
 extern Kernel<void(const Tensor& x, double low, double high, Tensor& y)> logit;
-/// Computes dx = dy / (x * (1 - x)), or 0 beyond the bounds.
+/// Computes dx = dy / (x * (1 - x)), or 0 beyond the bounds, or NaN where logit is NaN.
 extern Kernel<void(const Tensor& dy, const Tensor& x, double low, double high, Tensor& dx)>
     logit_backward;
 
