@@ -134,7 +134,8 @@ TEST(Conv2d, RectanglesGroupsAndOddStridesAreExact) {
 TEST(Conv2d, FewChannelsAreExact) {
   for (const int64_t out : {1, 3, 6, 10, 15})
     for (const int64_t width : {8, 16, 17, 40})
-      for (const Conv2dOptions& o : {Conv2dOptions{}, Conv2dOptions{.padding = {2, 1}}}) {
+      for (const Conv2dOptions& o : {Conv2dOptions{}, Conv2dOptions{.padding = {2, 1}},
+                                     Conv2dOptions{.padding = {3, 4}, .dilation = {2, 2}}}) {
         const Variable x = integers({5, 2, 9, width}, f32, 1), w = integers({out, 2, 3, 4}, f32, 2);
         const Variable b = integers({out}, f32, 3);
         Variable dy;
@@ -157,10 +158,12 @@ TEST(Conv2d, FewChannelsAreExact) {
 TEST(Conv2d, ChannelsBetweenBlocksAreExact) {
   struct Case {
     int64_t in, out, height, width;
+    Size2d dilation{1};
   };
   for (const Case& c :
-       {Case{17, 20, 9, 16}, Case{20, 20, 9, 64}, Case{5, 25, 33, 33}, Case{17, 33, 34, 32}}) {
-    const Conv2dOptions o{.padding = {2, 1}};
+       {Case{17, 20, 9, 16}, Case{20, 20, 9, 64}, Case{5, 25, 33, 33}, Case{17, 33, 34, 32},
+        Case{18, 18, 36, 40, {3, 2}}, Case{20, 36, 35, 33, {1, 4}}}) {
+    const Conv2dOptions o{.padding = {2, 1}, .dilation = c.dilation};
     const Variable x = integers({4, c.in, c.height, c.width}, f32, 1);
     const Variable w = integers({c.out, c.in, 3, 4}, f32, 2), b = integers({c.out}, f32, 3);
     Variable dy;

@@ -31,7 +31,7 @@ int64_t in_lanes(int64_t n) { return (n + kLanes<float> - 1) / kLanes<float> * k
 /// A convolution of stride 1.
 struct SmallSizes {
   int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
-  Size2d padding;
+  Size2d padding, dilation;
   int64_t band = out_height;  // rows of the result that are computed from one padded part
 
   SmallSizes(const Shape& x, const Shape& w, const Shape& y, const Conv2dOptions& options)
@@ -44,22 +44,27 @@ struct SmallSizes {
         kernel_width(w[3]),
         out_height(y[2]),
         out_width(y[3]),
-        padding(options.padding) {}
+        padding(options.padding),
+        dilation(options.dilation) {}
   /// Returns the convolution of dy that computes dx.
   static SmallSizes of_gradient(const Shape& dy, const Shape& w, const Shape& dx,
                                 const Conv2dOptions& options) {
-    Conv2dOptions turned;
-    turned.padding = Size2d(w[2] - 1 - options.padding.height, w[3] - 1 - options.padding.width);
-    return SmallSizes(dy, {w[1], w[0], w[2], w[3]}, dx, turned);
+    SmallSizes s(dy, {w[1], w[0], w[2], w[3]}, dx, options);
+    s.padding =
+        Size2d(s.reach_down() - options.padding.height, s.reach_right() - options.padding.width);
+    return s;
   }
 
   int64_t taps() const { return in * kernel_height * kernel_width; }
   int64_t out_plane() const { return out_height * out_width; }
   int64_t products() const { return batch * out * taps() * out_plane(); }
   int64_t bands() const { return (out_height + band - 1) / band; }
+  // Distances between the first and the last element of a kernel, in rows and columns.
+  int64_t reach_down() const { return dilation.height * (kernel_height - 1); }
+  int64_t reach_right() const { return dilation.width * (kernel_width - 1); }
   // Sizes of the padded part, whose rows are long enough for vectors that exceed the width.
-  int64_t row() const { return in_lanes(out_width) + kernel_width - 1; }
-  int64_t rows() const { return band + kernel_height - 1; }
+  int64_t row() const { return in_lanes(out_width) + reach_right(); }
+  int64_t rows() const { return band + reach_down(); }
   int64_t padded_part() const { return in * rows() * row(); }
 };
 
@@ -89,7 +94,7 @@ std::vector<int64_t> tap_offsets(const SmallSizes& s) {
   for (int64_t c = 0; c < s.in; ++c)
     for (int64_t u = 0; u < s.kernel_height; ++u)
       for (int64_t v = 0; v < s.kernel_width; ++v)
-        offsets.push_back((c * s.rows() + u) * s.row() + v);
+        offsets.push_back((c * s.rows() + u * s.dilation.height) * s.row() + v * s.dilation.width);
   return offsets;
 }
 
@@ -174,7 +179,7 @@ void write_sums(const SmallSizes& s, ColumnSums& sums, int64_t count, int64_t ve
 /// Computes the convolution of `images`, masked by `results` as in pad_image(), plus the bias.
 void convolve_small(SmallSizes s, const float* images, const float* results,
                     const std::vector<float>& weights, const float* bias, bool relu, float* to) {
-  const int64_t fit = kPaddedFloats / (s.in * s.row()) - s.kernel_height + 1;
+  const int64_t fit = kPaddedFloats / (s.in * s.row()) - s.reach_down();
   const int64_t share =
       (s.batch * s.out_height + omp_get_max_threads() - 1) / omp_get_max_threads();
   s.band = std::clamp<int64_t>(std::min(std::max<int64_t>(fit, 8), share), 1, s.out_height);
@@ -351,9 +356,7 @@ void small_weight_gradient(const Tensor& dy, const Epilogue& behind, const Tenso
     }
 }
 
-bool has_one_step(const Conv2dOptions& o) {
-  return o.groups == 1 && o.stride == Size2d(1) && o.dilation == Size2d(1);
-}
+bool has_one_step(const Conv2dOptions& o) { return o.groups == 1 && o.stride == Size2d(1); }
 bool has_few_outputs(const Shape& w) { return w[0] < 16 && w[0] % 8 != 0; }
 /// Returns whether vectors along rows are faster than oneDNN's blocks of channels for few outputs.
 /// Short rows leave lanes unused; unpacking an image pays off for few channels.
@@ -389,7 +392,9 @@ bool computes_dw(const Tensor& dy, const Tensor& x, const Shape& w, const Conv2d
                        s.padded_part() <= 2 * kPaddedFloats));
 }
 bool computes_dx(const Tensor& x, const Shape& w, const Conv2dOptions& o, const Tensor& dx) {
-  if (!has_one_step(o) || o.padding.height >= w[2] || o.padding.width >= w[3]) return false;
+  if (!has_one_step(o) || o.padding.height > o.dilation.height * (w[2] - 1) ||
+      o.padding.width > o.dilation.width * (w[3] - 1))
+    return false;
   if (w[2] * w[3] == 1 || w[0] * w[2] * w[3] > kMostTaps) return false;
   const int64_t width = dx.shape()[3];
   if (has_few_outputs(w)) return prefers_rows_for_few(w, width, x);
