@@ -152,6 +152,50 @@ TG_HD inline double erfcx(double x) {
   return sum * 0.56418958354775628695 / x;  // 1 / sqrt(pi)
 }
 
+/// Returns the Airy function Ai, or its derivative if `is_slope`. Between -3.5 and 1.5 by the power
+/// series, else by the trapezoidal rule for exp(-2/3 z^(3/2)) / pi times the integral of
+/// exp(-sqrt(z) t^2) cos(t^3 / 3) over t >= 0. Below -3.5, z is -x exp(i pi / 3), and Ai(x) is
+/// twice the real part of exp(i pi / 3) Ai(z).
+TG_HD inline double airy_ai(double x, bool is_slope) {
+  if (x != x) return x;
+  if (-3.5 < x && x < 1.5) {
+    const double cube = x * x * x;
+    double even = is_slope ? x * x / 2 : 1, odd = is_slope ? 1 : x;
+    double first = even, second = odd;
+    for (int k = 1; k < 30; ++k) {
+      const double n = 3 * k;
+      even *= cube / (is_slope ? n * (n + 2) : n * (n - 1));
+      odd *= cube / (is_slope ? n * (n - 2) : n * (n + 1));
+      first += even;
+      second += odd;
+    }
+    return 0.35502805388781723926 * first - 0.25881940379280679840 * second;
+  }
+  const bool is_far_left = x < 0;
+  const double size = std::fabs(x), root = std::sqrt(size), phase = 2 * size * root / 3;
+  if (!is_far_left && phase > 800) return 0;
+  // sqrt(z)
+  const double real = is_far_left ? root * 0.86602540378443864676 : root;
+  const double imaginary = is_far_left ? root / 2 : 0;
+  const double step = 0.25 / std::sqrt(root);
+  double sum_real = 0, sum_imaginary = 0;
+  for (int k = 0; k < 28; ++k) {
+    const double t = step * k, square = t * t, angle = -imaginary * square;
+    const double weight = (k == 0 ? 0.5 : 1) * std::exp(-real * square) * std::cos(square * t / 3);
+    const double c = weight * std::cos(angle), s = weight * std::sin(angle);
+    // The derivative of the integrand with its factor: -(sqrt(z) + t^2 / (2 sqrt(z))).
+    const double u = is_slope ? -(real + square / 2 * real / size) : 1;
+    const double v = is_slope ? -(imaginary - square / 2 * imaginary / size) : 0;
+    sum_real += c * u - s * v;
+    sum_imaginary += c * v + s * u;
+  }
+  const double scale = step / kPi;
+  if (!is_far_left) return scale * std::exp(-phase) * sum_real;
+  const double turn = (is_slope ? 2 : 1) * kPi / 3 - phase;
+  const double y = 2 * scale * (std::cos(turn) * sum_real - std::sin(turn) * sum_imaginary);
+  return is_slope ? -y : y;
+}
+
 /// Not inline: four dtypes share the code.
 [[gnu::noinline]] TG_HD static double of_one(SpecialFunction function, double x) {
   switch (function) {
@@ -181,6 +225,10 @@ TG_HD inline double erfcx(double x) {
       return bessel_k(1, x, true);
     case SpecialFunction::kErfcx:
       return erfcx(x);
+    case SpecialFunction::kAiryAi:
+      return airy_ai(x, false);
+    case SpecialFunction::kAiryAiSlope:
+      return airy_ai(x, true);
   }
   return kNotANumber;
 }

@@ -302,7 +302,7 @@ using tapegrad::digamma, tapegrad::entr, tapegrad::erf, tapegrad::erfc, tapegrad
     tapegrad::i0, tapegrad::i0e, tapegrad::i1, tapegrad::i1e, tapegrad::log_ndtr, tapegrad::psi,
     tapegrad::polygamma, tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlog1py,
     tapegrad::xlogy, tapegrad::bessel_j0, tapegrad::bessel_j1, tapegrad::bessel_y0,
-    tapegrad::bessel_y1, tapegrad::erfcx, tapegrad::zeta;
+    tapegrad::bessel_y1, tapegrad::erfcx, tapegrad::zeta, tapegrad::airy_ai;
 Variable gammainc(const Operand& a, const Operand& x);
 Variable gammaincc(const Operand& a, const Operand& x);
 Variable modified_bessel_i0(const Variable& x, Where where = Where::current());

@@ -7,6 +7,7 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/complex.h"
 #include "ops/create.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/operands.h"
@@ -195,6 +196,24 @@ Variable irfft(const Variable& input, Options options, Where where) {
   if (n < 1) fail<ArgumentError>(kName, ": a length of 1 or more is wanted, not ", n);
   const Variable sized = with_length(kName, x, dim, n / 2 + 1);
   return apply(ToReal{dim, n, scale_of(options.norm, n, /*inverse=*/true)}, where, sized);
+}
+
+namespace {
+/// The norm whose forward transform has the scale of the inverse of this norm.
+Norm opposite(Norm norm) {
+  return norm == Norm::kBackward ? Norm::kForward : norm == Norm::kForward ? Norm::kBackward : norm;
+}
+}  // namespace
+
+Variable hfft(const Variable& x, Options options, Where where) {
+  const CallLine line(where);
+  options.norm = opposite(options.norm);
+  return irfft(conj(x), options, where);
+}
+ComplexPairs ihfft(const Variable& x, Options options, Where where) {
+  const CallLine line(where);
+  options.norm = opposite(options.norm);
+  return conj(rfft(x, options, where));
 }
 
 ComplexPairs fft2(const Variable& x, Options2d options, Where where) {

@@ -58,7 +58,14 @@ ComplexPairs rfft(const Variable& x, Options options = {}, Where where = Where::
 /// ignored.
 Variable irfft(const Variable& x, Options options = {}, Where where = Where::current());
 
-/// Overload with length and dimension by position, fft(x, 64, -1), as for the three other
+/// Computes the transform of a signal whose spectrum is real, from the m frequencies x >= 0 of the
+/// signal, which are conjugate for negative ones: irfft of the conjugate with the scale of the
+/// forward transform. Returns n real numbers; by default n = 2 (m - 1).
+Variable hfft(const Variable& x, Options options = {}, Where where = Where::current());
+/// Computes the inverse of hfft: the conjugate of rfft, with the scale of the inverse transform.
+ComplexPairs ihfft(const Variable& x, Options options = {}, Where where = Where::current());
+
+/// Overload with length and dimension by position, fft(x, 64, -1), as for the five other
 /// transforms.
 template <Length N = std::optional<int64_t>>
 ComplexPairs fft(const Variable& x, const N& n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
@@ -79,6 +86,16 @@ template <Length N = std::optional<int64_t>>
 Variable irfft(const Variable& x, const N& n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
                Where where = Where::current()) {
   return irfft(x, Options{std::optional<int64_t>(n), dim, norm}, where);
+}
+template <Length N = std::optional<int64_t>>
+Variable hfft(const Variable& x, const N& n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+              Where where = Where::current()) {
+  return hfft(x, Options{std::optional<int64_t>(n), dim, norm}, where);
+}
+template <Length N = std::optional<int64_t>>
+ComplexPairs ihfft(const Variable& x, const N& n, int dim = -1, Choice<Norm> norm = Norm::kBackward,
+                   Where where = Where::current()) {
+  return ihfft(x, Options{std::optional<int64_t>(n), dim, norm}, where);
 }
 
 struct Options2d {

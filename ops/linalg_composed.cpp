@@ -199,6 +199,9 @@ Variable vector_norm(const Variable& x, double ord, const Dims& dims, bool keepd
   return tapegrad::norm(x, ord, dims, keepdim, where);
 }
 
+Variable vector_norm(const Variable& x, const VectorNormOptions& options, Where where) {
+  return vector_norm(x, options.ord, options.dim, options.keepdim, where);
+}
 Variable matrix_norm(const Variable& x, std::string_view ord, const Dims& dims, bool keepdim,
                      Where where) {
   const CallLine line(where);
@@ -245,6 +248,32 @@ Variable norm_by_name(const Arguments& a) {
 
 Variable linalg::vecdot(const Variable& a, const Variable& b, int dim, Where where) {
   return sum(mul({a, where}, {b, where}), dim, false, where);
+}
+Variable linalg::cond(const Variable& x, double p, Where where) {
+  const CallLine line(where);
+  if (p == 2) return cond(x);
+  if (p == -2) return reciprocal(cond(x));
+  return matrix_norm(x, p) * matrix_norm(inv(x), p);
+}
+Variable linalg::householder_product(const Variable& x, const Variable& tau, Where where) {
+  const CallLine line(where);
+  const int64_t k = tau.rank() > 0 ? tau.size(-1) : -1;
+  if (x.rank() < 2 || tau.rank() != x.rank() - 1 || x.size(-2) < x.size(-1) || k < 0 ||
+      k > x.size(-1))
+    fail<ShapeError>(
+        "linalg.householder_product: [..., m, n] with m >= n and [..., k] with k <= n "
+        "wanted, not ",
+        x.shape(), " and ", tau.shape());
+  const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
+  const Variable unit = eye(x.size(-2), x.size(-1), like);
+  const Variable vectors = tril(x, -1) + unit;
+  Variable product = expand(unit, x.shape());
+  for (int64_t i = k - 1; i >= 0; --i) {
+    const Variable v = slice(vectors, -1, i, i + 1);
+    const Variable row = slice(tau, -1, i, i + 1).unsqueeze(-1) * matmul(v.mT(), product);
+    product = product - matmul(v, row);
+  }
+  return product;
 }
 Variable linalg::cond(const Variable& x, Where where) {
   const Variable s = linalg::svdvals(x, where);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/base/by_name.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad {
@@ -27,6 +28,15 @@ Variable multi_dot(std::initializer_list<Variable> factors, Where where = Where:
 /// is 0.
 Variable vector_norm(const Variable& x, double ord = 2.0, const Dims& dims = {},
                      bool keepdim = false, Where where = Where::current());
+/// Options of vector_norm(x, {.ord = 3, .dim = 1}).
+struct VectorNormOptions {
+  ByName by_name = {};
+  double ord = 2.0;
+  Dims dim = {};
+  bool keepdim = false;
+};
+Variable vector_norm(const Variable& x, const VectorNormOptions& options,
+                     Where where = Where::current());
 /// Computes matrix norms over two dimensions: "fro" is the root of the sum of squares, "nuc" the
 /// sum of the singular values.
 Variable matrix_norm(const Variable& x, std::string_view ord = "fro", const Dims& dims = {-2, -1},
@@ -40,6 +50,13 @@ Variable matrix_norm(const Variable& x, double ord, const Dims& dims = {-2, -1},
 Variable vecdot(const Variable& a, const Variable& b, int dim = -1, Where where = Where::current());
 /// Returns the ratio of the largest to the smallest singular value.
 Variable cond(const Variable& x, Where where = Where::current());
+/// Returns norm(x, p) * norm(inv(x), p) for p = 1, -1, inf, -inf, and the ratio of singular values
+/// for 2 and its inverse for -2.
+Variable cond(const Variable& x, double p, Where where = Where::current());
+/// Returns the first columns of the product of the Householder reflections I - tau[i] v v^T, where
+/// v is 0 above element i, 1 at element i, and column i of x below.
+Variable householder_product(const Variable& x, const Variable& tau,
+                             Where where = Where::current());
 /// Solves tensordot(a, x, x.dim()) = b for x. a is [shape of b, shape of x] after its dimensions
 /// `dims` are moved to the end; both shapes have the same number of elements.
 Variable tensorsolve(const Variable& a, const Variable& b, const Dims& dims = {},

@@ -418,5 +418,9 @@ V VariableOps::scatter_reduce(int dim, const V& index, const V& source, std::str
                               IncludeSelfOption option, Where where) const {
   return scatter_reduce(dim, index, source, reduce, option.include_self, where);
 }
+V VariableOps::scatter_reduce(int dim, const V& index, const V& source,
+                              ScatterReduceOptions options, Where where) const {
+  return tapegrad::scatter_reduce(self(), dim, index, source, options, where);
+}
 
 }  // namespace tapegrad

@@ -95,6 +95,7 @@ V VariableOps::floor(Where where) const { return tapegrad::floor(self(), where);
 V VariableOps::ceil(Where where) const { return tapegrad::ceil(self(), where); }
 V VariableOps::round(Where where) const { return tapegrad::round(self(), where); }
 V VariableOps::clamp(detail::NoBound, const Operand& max) const { return clamp_max(max); }
+V VariableOps::clip(const Operand& min) const { return clamp(min); }
 V VariableOps::clip(detail::NoBound, const Operand& max) const { return clamp_max(max); }
 V VariableOps::round(RoundOptions options, Where where) const {
   return tapegrad::round(self(), options, where);
@@ -309,12 +310,6 @@ V VariableOps::bitwise_xor(const Operand& other) const {
 V VariableOps::lerp(const V& end, const Operand& weight) const {
   return tapegrad::lerp(self(), end, weight);
 }
-V VariableOps::addcmul(const V& a, const V& b, Number value, Where where) const {
-  return tapegrad::addcmul(self(), a, b, value, where);
-}
-V VariableOps::addcdiv(const V& a, const V& b, Number value, Where where) const {
-  return tapegrad::addcdiv(self(), a, b, value, where);
-}
 V VariableOps::isclose(const V& other, double rtol, double atol, bool equal_nan,
                        Where where) const {
   return tapegrad::isclose(self(), other, rtol, atol, equal_nan, where);
@@ -401,6 +396,9 @@ V& VariableOps::sub_(const Operand& other, AlphaOptions options) {
   return sub_(other, options.alpha);
 }
 V& VariableOps::mul_(const Operand& other) { return tapegrad::mul_(self(), other); }
+V VariableOps::div(const Operand& other, DivOptions options) const {
+  return tapegrad::div({self(), other.where}, other, options);
+}
 V VariableOps::div(const Operand& other, std::string_view rounding_mode) const {
   return tapegrad::div({self(), other.where}, other, rounding_mode);
 }
@@ -471,12 +469,6 @@ V& VariableOps::floor_divide_(const Operand& other) {
 }
 V& VariableOps::lerp_(const V& end, const Operand& weight) {
   return write("lerp_", before().lerp(end, weight), weight.where);
-}
-V& VariableOps::addcmul_(const V& a, const V& b, Number value, Where where) {
-  return write("addcmul_", before().addcmul(a, b, value, where), where);
-}
-V& VariableOps::addcdiv_(const V& a, const V& b, Number value, Where where) {
-  return write("addcdiv_", before().addcdiv(a, b, value, where), where);
 }
 V& VariableOps::addmm_(const V& a, const V& b, Number beta, Number alpha, Where where) {
   return write("addmm_", before().addmm(a, b, beta, alpha, where), where);

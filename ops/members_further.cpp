@@ -2,15 +2,18 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/cuda.h"
 #include "ops/activation.h"
 #include "ops/activation_composed.h"
 #include "ops/aliases.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/compare.h"
 #include "ops/index.h"
 #include "ops/linalg.h"
 #include "ops/products.h"
 #include "ops/random.h"
+#include "ops/scatter.h"
 #include "ops/special.h"
 #include "ops/special_composed.h"
 #include "ops/subscript.h"
@@ -35,6 +38,9 @@ int64_t FurtherOps::itemsize() const { return self().element_size(); }
 int64_t FurtherOps::storage_offset() const { return self().value().layout().offset; }
 int64_t FurtherOps::get_device() const { return is_cpu() ? -1 : self().device().index; }
 
+V FurtherOps::pin_memory(Where where) const { return cuda::pin_memory(self(), gpu, where); }
+bool FurtherOps::is_pinned() const { return cuda::is_pinned(self()); }
+
 V FurtherOps::positive() const { return self(); }
 V FurtherOps::arcsinh(Where where) const { return self().asinh(where); }
 V FurtherOps::arccosh(Where where) const { return self().acosh(where); }
@@ -49,6 +55,20 @@ V FurtherOps::mvlgamma(int64_t p, Where where) const {
 V FurtherOps::heaviside(const Operand& values) const { return tapegrad::heaviside(self(), values); }
 V FurtherOps::logaddexp2(const Operand& other) const {
   return tapegrad::logaddexp2({self(), other.where}, other);
+}
+V FurtherOps::nextafter(const Operand& other) const { return tapegrad::nextafter(self(), other); }
+Frexp FurtherOps::frexp(Where where) const { return tapegrad::frexp(self(), where); }
+V FurtherOps::addcmul(const V& a, const V& b, Number value, Where where) const {
+  return tapegrad::addcmul(self(), a, b, value, where);
+}
+V FurtherOps::addcmul(const V& a, const V& b, ValueOption option, Where where) const {
+  return addcmul(a, b, option.value, where);
+}
+V FurtherOps::addcdiv(const V& a, const V& b, Number value, Where where) const {
+  return tapegrad::addcdiv(self(), a, b, value, where);
+}
+V FurtherOps::addcdiv(const V& a, const V& b, ValueOption option, Where where) const {
+  return addcdiv(a, b, option.value, where);
 }
 V FurtherOps::bitwise_left_shift(const Operand& other) const {
   return tapegrad::bitwise_left_shift({self(), other.where}, other);
@@ -83,6 +103,14 @@ V FurtherOps::diagflat(int64_t offset, Where where) const {
 }
 V FurtherOps::put(const V& index, const V& source, bool accumulate) const {
   return self().clone().put_(index, source, accumulate);
+}
+V FurtherOps::index_reduce(int dim, const V& index, const V& source, std::string_view reduce,
+                           bool include_self, Where where) const {
+  return tapegrad::index_reduce(self(), dim, index, source, reduce, include_self, where);
+}
+V FurtherOps::index_reduce(int dim, const V& index, const V& source, std::string_view reduce,
+                           IncludeSelfOption option, Where where) const {
+  return index_reduce(dim, index, source, reduce, option.include_self, where);
 }
 std::vector<V> FurtherOps::dsplit(const Sections& sections, Where where) const {
   return tapegrad::dsplit(self(), sections, where);
@@ -134,6 +162,21 @@ V& FurtherOps::bitwise_or_(const Operand& other) {
 }
 V& FurtherOps::bitwise_xor_(const Operand& other) {
   return write("bitwise_xor_", OfTwo(&V::bitwise_xor), other);
+}
+V& FurtherOps::addcmul_(const V& a, const V& b, Number value, Where where) {
+  return write("addcmul_", before().addcmul(a, b, value, where), where);
+}
+V& FurtherOps::addcdiv_(const V& a, const V& b, Number value, Where where) {
+  return write("addcdiv_", before().addcdiv(a, b, value, where), where);
+}
+V& FurtherOps::index_reduce_(int dim, const V& index, const V& source, std::string_view reduce,
+                             bool include_self, Where where) {
+  return write("index_reduce_",
+               before().index_reduce(dim, index, source, reduce, include_self, where), where);
+}
+V& FurtherOps::index_reduce_(int dim, const V& index, const V& source, std::string_view reduce,
+                             IncludeSelfOption option, Where where) {
+  return index_reduce_(dim, index, source, reduce, option.include_self, where);
 }
 V& FurtherOps::addmv_(const V& a, const V& b, Number beta, Number alpha, Where where) {
   return write("addmv_", before().addmv(a, b, beta, alpha, where), where);

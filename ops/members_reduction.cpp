@@ -244,6 +244,9 @@ ValuesIndices ReductionOps::nanmedian(int dim, bool keepdim, Where where) const 
 V ReductionOps::quantile(double q, Where where) const {
   return tapegrad::quantile(self(), q, QuantileOptions{}, where);
 }
+V ReductionOps::quantile(const V& q, std::optional<int> dim, bool keepdim, Where where) const {
+  return tapegrad::quantile(self(), q, {.dim = dim, .keepdim = keepdim}, where);
+}
 V ReductionOps::quantile(double q, int dim, bool keepdim, Where where) const {
   return tapegrad::quantile(self(), q, dim, keepdim, where);
 }

@@ -40,6 +40,20 @@ Variable cat(VariableList inputs, DimOption option, Where where) {
 Variable stack(VariableList inputs, DimOption option, Where where) {
   return stack(inputs, option.dim, where);
 }
+std::vector<Variable> meshgrid(VariableList inputs, IndexingOption option, Where where) {
+  return meshgrid(inputs, option.indexing, where);
+}
+std::array<Variable, 2> meshgrid(const Variable& a, const Variable& b, IndexingOption option,
+                                 Where where) {
+  return meshgrid(a, b, option.indexing, where);
+}
+Variable combinations(const Variable& x, CombinationsOptions options, Where where) {
+  return combinations(x, options.r, options.with_replacement, where);
+}
+Variable affine_grid(const Variable& theta, const Shape& size, AlignCornersOption option,
+                     Where where) {
+  return affine_grid(theta, size, option.align_corners, where);
+}
 Variable linspace(double start, double end, StepsOption option) {
   return linspace(start, end, option.steps, TensorOptions{.dtype = option.dtype});
 }

@@ -1,4 +1,4 @@
-// Overloads of activations, distances and normalizations with options by name:
+// Overloads of functions with options by name:
 //
 //   leaky_relu(x, {.negative_slope = 0.1});
 //   layer_norm(x, {64}, {.eps = 1e-6});
@@ -12,8 +12,10 @@
 #include "ops/create.h"
 #include "ops/distance.h"
 #include "ops/index.h"
+#include "ops/join.h"
 #include "ops/norm.h"
 #include "ops/rearrange.h"
+#include "ops/resample.h"
 #include "ops/softmax.h"
 
 namespace tapegrad {
@@ -90,6 +92,31 @@ struct DimOption {
 };
 Variable cat(VariableList inputs, DimOption option, Where where = Where::current());
 Variable stack(VariableList inputs, DimOption option, Where where = Where::current());
+
+/// Option of meshgrid().
+struct IndexingOption {
+  ByName by_name = {};
+  std::string_view indexing;
+};
+std::vector<Variable> meshgrid(VariableList inputs, IndexingOption option,
+                               Where where = Where::current());
+std::array<Variable, 2> meshgrid(const Variable& a, const Variable& b, IndexingOption option,
+                                 Where where = Where::current());
+
+struct CombinationsOptions {
+  ByName by_name = {};
+  int64_t r = 2;
+  bool with_replacement = false;
+};
+Variable combinations(const Variable& x, CombinationsOptions options,
+                      Where where = Where::current());
+
+struct AlignCornersOption {
+  ByName by_name = {};
+  bool align_corners = false;
+};
+Variable affine_grid(const Variable& theta, const Shape& size, AlignCornersOption option,
+                     Where where = Where::current());
 
 struct StepsOption {
   ByName by_name = {};

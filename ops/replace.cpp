@@ -109,6 +109,7 @@ Variable index_copy(const Variable& x, int dim, const Variable& index, const Var
   if (x.rank() == 0)
     return reshape(index_copy(reshape(x, {1}), dim, index, reshape(source, {1})), {});
   dim = normalize_dim("index_copy", dim, x.rank());
+  if (x.rank() == 1 && source.rank() == 0) return index_copy(x, dim, index, reshape(source, {1}));
   const Variable at = atleast_1d(index);
   Shape wanted = x.shape();
   wanted[dim] = at.numel();

@@ -116,6 +116,7 @@ Variable movedim(const Variable& x, const Dims& source, const Dims& destination,
     fail<ArgumentError>("movedim: one destination is wanted for each dimension: ", source, " and ",
                         destination);
   const int rank = x.rank();
+  if (rank == 0) return reshape(movedim(reshape(x, {1}), source, destination), {});
   Dims order = Dims::filled(rank, -1);
   std::vector<bool> moved(size_t(rank), false);
   for (int i = 0; i < source.rank(); ++i) {

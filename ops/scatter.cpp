@@ -275,6 +275,35 @@ Number neutral(Reduce reduce, DType dtype) {
 
 }  // namespace
 
+Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
+                        ScatterReduceOptions options, Where where) {
+  return scatter_reduce(x, dim, index, source, options.reduce, options.include_self, where);
+}
+
+Variable index_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
+                      std::string_view reduce, bool include_self, Where where) {
+  const ErrorLine line(where);
+  if (detail::is_scalar(x)) [[unlikely]]
+    return detail::as_vector(x, where, [&](const Variable& v) {
+      return index_reduce(v, dim, reshape(index, {-1}), reshape(source, {-1}), reduce,
+                          include_self);
+    });
+  dim = normalize_dim("index_reduce", dim, x.rank());
+  if (reduce == "sum") fail<ArgumentError>("index_reduce: type index_add instead of \"sum\"");
+  Shape along = source.shape(), wanted = x.shape();
+  if (index.rank() != 1 || source.rank() != x.rank() || index.numel() != along[dim])
+    fail<ShapeError>("index_reduce: one entry of the source for each index wanted, not index ",
+                     index.shape(), " and source ", along);
+  wanted[dim] = along[dim];
+  if (along != wanted)
+    fail<ShapeError>("index_reduce: x ", x.shape(), " and source ", along,
+                     " differ in another dimension than ", dim);
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != dim) along[i] = 1;
+  const Variable which = expand(reshape(index, along), source.shape());
+  return scatter_reduce(x, dim, which, source, reduce, include_self, where);
+}
+
 Variable scatter(const Variable& x, int dim, const Variable& index, const Variable& source,
                  Where where) {
   const ErrorLine line(where);

@@ -44,6 +44,26 @@ Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const
   return scatter_reduce(x, dim, index, source, std::string_view(reduce), option.include_self,
                         where);
 }
+/// Options of scatter_reduce(x, 0, index, source, {.reduce = "mean"}).
+struct ScatterReduceOptions {
+  ByName by_name = {};
+  std::string_view reduce;
+  bool include_self = true;
+};
+Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
+                        ScatterReduceOptions options, Where where = Where::current());
+
+/// Returns x in which the entries index[i] along dim are combined with the entries i of source, by
+/// "prod", "mean", "amax" or "amin". The rules of scatter_reduce() apply.
+Variable index_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
+                      std::string_view reduce, bool include_self = true,
+                      Where where = Where::current());
+template <std::convertible_to<std::string_view> Name>
+Variable index_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
+                      const Name& reduce, IncludeSelfOption option,
+                      Where where = Where::current()) {
+  return index_reduce(x, dim, index, source, std::string_view(reduce), option.include_self, where);
+}
 
 /// Equivalent to scatter_reduce() with "sum" or "prod", for the names "add" and "multiply".
 Variable scatter(const Variable& x, int dim, const Variable& index, const Variable& source,
@@ -70,6 +90,15 @@ template <std::same_as<bool> B>
 auto nonzero(const Variable&, B) {
   static_assert(detail::kNever<B>,
                 "nonzero(x, true): type where(x), which returns the indices of each dimension");
+}
+struct AsTupleOption {
+  bool as_tuple;
+};
+template <typename V = void>
+auto nonzero(const Variable&, AsTupleOption) {
+  static_assert(detail::kNever<V>,
+                "nonzero(x, {.as_tuple = true}): type where(x), which returns the indices of each "
+                "dimension");
 }
 /// Returns the indices of nonzero elements, one vector for each dimension; usable as index tensors
 /// (ops/subscript.h).

@@ -132,6 +132,8 @@ Variable k0e_slope(const Variable& x) { return bessel_k0e(x) - bessel_k1e(x); }
 Variable k1e_slope(const Variable& x) { return bessel_k1e(x) - bessel_k0e(x) - bessel_k1e(x) / x; }
 Variable erfcx_slope(const Variable& x) { return 2 * x * erfcx(x) - 2 * std::numbers::inv_sqrtpi; }
 
+Variable airy_ai_slope(const Variable& x);
+
 using Sinh = Smooth<kernels::sinh, "sinh", sinh_slope>;
 using Cosh = Smooth<kernels::cosh, "cosh", cosh_slope>;
 using Asin = Smooth<kernels::asin, "asin", asin_slope, &kernels::asin_backward>;
@@ -157,6 +159,12 @@ using K0e = Special<kernels::SpecialFunction::kK0e, "bessel_k0e", k0e_slope>;
 using K1 = Special<kernels::SpecialFunction::kK1, "bessel_k1", k1_slope>;
 using K1e = Special<kernels::SpecialFunction::kK1e, "bessel_k1e", k1e_slope>;
 using Erfcx = Special<kernels::SpecialFunction::kErfcx, "erfcx", erfcx_slope>;
+using AiryAi = Special<kernels::SpecialFunction::kAiryAi, "airy_ai", airy_ai_slope>;
+// Ai'' is x Ai.
+Variable airy_ai_curvature(const Variable& x) { return x * airy_ai(x); }
+using AiryAiSlope =
+    Special<kernels::SpecialFunction::kAiryAiSlope, "airy_ai_slope", airy_ai_curvature>;
+Variable airy_ai_slope(const Variable& x) { return apply(AiryAiSlope{}, Where::current(), x); }
 
 struct Erfinv : UnaryOp<kernels::erfinv> {
   static constexpr std::string_view kName = "erfinv";
@@ -221,6 +229,7 @@ Variable bessel_k0e(Variable x, Where where) { return of_float<K0e>(std::move(x)
 Variable bessel_k1(Variable x, Where where) { return of_float<K1>(std::move(x), where); }
 Variable bessel_k1e(Variable x, Where where) { return of_float<K1e>(std::move(x), where); }
 Variable erfcx(Variable x, Where where) { return of_float<Erfcx>(std::move(x), where); }
+Variable airy_ai(Variable x, Where where) { return of_float<AiryAi>(std::move(x), where); }
 
 Variable polygamma(int64_t n, Variable x, Where where) {
   const ErrorLine line(where);
@@ -279,6 +288,7 @@ void catalog_special(Catalog& catalog) {
               call.operator()<bessel_k1>());
   catalog.add("bessel_k1e(input)", "exp(x) bessel_k1(x)", call.operator()<bessel_k1e>());
   catalog.add("erfcx(input)", "exp(x^2) erfc(x)", call.operator()<erfcx>());
+  catalog.add("airy_ai(input)", "the Airy function Ai", call.operator()<airy_ai>());
   catalog.add("frac(input)", "x - trunc(x)", call.operator()<frac>());
   catalog.add("nan_to_num(input, nan: float = 0.0, posinf: float = none, neginf: float = none)",
               "numbers in place of NaN and infinities", [](A a) {

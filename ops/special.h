@@ -55,6 +55,9 @@ Variable bessel_k0e(Variable x, Where where = Where::current());
 Variable bessel_k1(Variable x, Where where = Where::current());
 Variable bessel_k1e(Variable x, Where where = Where::current());
 
+/// Returns the Airy function Ai.
+Variable airy_ai(Variable x, Where where = Where::current());
+
 /// Returns x - trunc(x), with the sign of x.
 Variable frac(const Variable& x, Where where = Where::current());
 /// Returns sin(pi x) / (pi x), and 1 at 0.

@@ -8,6 +8,7 @@
 #include "core/tape/op.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
+#include "ops/bitwise.h"
 #include "ops/extremes.h"
 #include "ops/internal/operands.h"
 #include "ops/special.h"
@@ -78,6 +79,18 @@ Variable mvlgamma(const Variable& x, int64_t p, Where where) {
   Variable y = lgamma(x, where);
   for (int64_t i = 1; i < p; ++i) y = y + lgamma(x - double(i) / 2, where);
   return y + double(p) * double(p - 1) / 4 * std::log(std::numbers::pi);
+}
+
+Frexp frexp(const Variable& x, Where where) {
+  if (!is_float(x.dtype())) fail<DTypeError>("frexp: floats wanted, not ", x.dtype());
+  const Variable size = abs(x.detach()).to(f64);
+  const Variable has_none = logical_not(isfinite(size)) | (size == 0);
+  // The logarithm is rounded near powers of 2, so the first exponent may be off by one.
+  const Variable number = tapegrad::where(has_none, 0.5, size);
+  Variable exponent = floor(log2(number)) + 1;
+  const Variable first = ldexp(number, -exponent);
+  exponent = exponent + (first >= 1).to(f64) - (first < 0.5).to(f64);
+  return {ldexp({x, where}, -exponent.to(x.dtype())), exponent.to(i32)};
 }
 
 }  // namespace tapegrad

@@ -336,6 +336,10 @@ Variable cumulative_trapezoid(const Variable& y, const Variable& x, int dim, Whe
   const CallLine line(where);
   return cumsum(trapezoids("cumulative_trapezoid", y, widths(y, x, dim), dim), dim);
 }
+Variable cumulative_trapezoid(const Variable& y, const TrapezoidOptions& options, Where where) {
+  return options.x.defined() ? cumulative_trapezoid(y, options.x, options.dim, where)
+                             : cumulative_trapezoid(y, options.dx, options.dim, where);
+}
 
 void catalog_statistics(Catalog& catalog) {
   using A = const Arguments&;

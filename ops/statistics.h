@@ -44,6 +44,8 @@ Variable cumulative_trapezoid(const Variable& y, double dx = 1.0, int dim = -1,
                               Where where = Where::current());
 Variable cumulative_trapezoid(const Variable& y, const Variable& x, int dim = -1,
                               Where where = Where::current());
+Variable cumulative_trapezoid(const Variable& y, const TrapezoidOptions& options,
+                              Where where = Where::current());
 
 struct MinMax {
   static constexpr int kParts = 2;

@@ -528,6 +528,9 @@ PolynomialLR::PolynomialLR(const OptimizerHere& optimizer, int64_t total_iters, 
 CyclicLR::CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr,
                    int64_t step_size_up)
     : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, step_size_up}) {}
+CyclicLR::CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr,
+                   int64_t step_size_up, Rest rest)
+    : CyclicLR(optimizer, base_lr, max_lr, (rest.step_size_up = step_size_up, rest)) {}
 CyclicLR::CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr, Rest rest)
     : CyclicLR(optimizer, CyclicLROptions{base_lr, max_lr, rest.step_size_up, rest.step_size_down,
                                           rest.mode, rest.gamma, rest.cycle_momentum,

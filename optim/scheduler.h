@@ -379,6 +379,8 @@ class CyclicLR final : public Scheduler {
     double base_momentum = 0.8, max_momentum = 0.9;
   };
   CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr, Rest rest);
+  CyclicLR(const OptimizerHere& optimizer, double base_lr, double max_lr, int64_t step_size_up,
+           Rest rest);
 
  private:
   double height(int64_t t) const;  // in [0, 1]

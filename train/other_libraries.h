@@ -70,9 +70,53 @@ using safetensors::load_file, safetensors::save_file;
 }
 }  // namespace safetensors
 
+TAPEGRAD_REFUSED("type linalg::eigh(A), which returns all eigenvalues in ascending order")
+Variable lobpcg(const auto& a, const auto&... options);
+template <typename V>
+auto geqrf(const V&, const auto&...) {
+  static_assert(detail::kNever<V>,
+                "type linalg::qr(x); linalg::householder_product(v, tau) multiplies reflections");
+}
+template <typename V>
+auto svd_lowrank(const V&, const auto&...) {
+  static_assert(detail::kNever<V>, "type pca_lowrank(x, q, false)");
+}
+TAPEGRAD_REFUSED("type fake_quantize_per_tensor_affine(x, scale, zero_point, -128, 127)")
+Variable quantize_per_tensor(const auto& x, const auto&... options);
+namespace torch {
+TAPEGRAD_REFUSED("tensors have no quantized dtype: type fake_quantize_per_tensor_affine(...)")
+extern const DType kQInt8, kQUInt8;
+namespace onnx {
+TAPEGRAD_REFUSED("type save(model, \"m.safetensors\"), and load the weights by name in Python")
+void export_(const auto& model, const auto&... rest);
+}  // namespace onnx
+}  // namespace torch
+namespace linalg {  // templates, so that a part of the result is not the first error
+template <typename V>
+auto cholesky_ex(const V&, const auto&...) {
+  static_assert(detail::kNever<V>,
+                "type linalg::cholesky(x), which throws LinAlgError where there is none");
+}
+template <typename V>
+auto inv_ex(const V&, const auto&...) {
+  static_assert(detail::kNever<V>,
+                "type linalg::inv(x), which throws LinAlgError where there is none");
+}
+template <typename V>
+auto ldl_factor(const V&, const auto&...) {
+  static_assert(detail::kNever<V>, "type linalg::lu_factor(x), or linalg::cholesky(x)");
+}
+}  // namespace linalg
+namespace nested {
+TAPEGRAD_REFUSED("type nn::utils::rnn::pad_sequence(xs), with a mask or lengths")
+Variable nested_tensor(const auto& xs, const auto&... options);
+}  // namespace nested
+
 namespace sparse {
 TAPEGRAD_REFUSED("tensors are dense: type matmul(a, b), or index_select and index_add")
 Variable mm(const auto& a, const auto& b);
+TAPEGRAD_REFUSED("tensors are dense: type softmax(x, dim)")
+Variable softmax(const auto& x, const auto&... options);
 }  // namespace sparse
 
 namespace utils::checkpoint {

@@ -14,7 +14,10 @@
 namespace tapegrad {
 
 class VariableOps;
-struct Operand;  // ops/binary.h: a variable or a number
+struct Operand;            // ops/binary.h: a variable or a number
+struct ValueOption;        // ops/arithmetic.h
+struct Frexp;              // ops/special_composed.h
+struct IncludeSelfOption;  // ops/scatter.h
 
 /// Base of VariableOps.
 class FurtherOps : public ReductionOps {
@@ -32,6 +35,11 @@ class FurtherOps : public ReductionOps {
   int64_t storage_offset() const;  // elements of the storage before the first element
   int64_t get_device() const;      // number of the GPU; -1 on the CPU
 
+  /// Copies to pinned memory, and tells whether the memory is pinned (core/cuda.h). pin_memory()
+  /// throws DeviceError without a GPU, as in PyTorch.
+  Variable pin_memory(Where where = Where::current()) const;
+  bool is_pinned() const;
+
   // Elementwise ops. PyTorch has most of the activations as functions only.
   Variable positive() const;
   Variable arcsinh(Where where = Where::current()) const;
@@ -42,6 +50,16 @@ class FurtherOps : public ReductionOps {
   Variable mvlgamma(int64_t p, Where where = Where::current()) const;
   Variable heaviside(const Operand& values) const;
   Variable logaddexp2(const Operand& other) const;
+  Variable nextafter(const Operand& other) const;
+  Frexp frexp(Where where = Where::current()) const;
+  Variable addcmul(const Variable& a, const Variable& b, Number value = 1,
+                   Where where = Where::current()) const;
+  Variable addcmul(const Variable& a, const Variable& b, ValueOption option,
+                   Where where = Where::current()) const;
+  Variable addcdiv(const Variable& a, const Variable& b, Number value = 1,
+                   Where where = Where::current()) const;
+  Variable addcdiv(const Variable& a, const Variable& b, ValueOption option,
+                   Where where = Where::current()) const;
   Variable bitwise_left_shift(const Operand& other) const;
   Variable bitwise_right_shift(const Operand& other) const;
   Variable prelu(const Variable& weight, Where where = Where::current()) const;
@@ -59,6 +77,12 @@ class FurtherOps : public ReductionOps {
   Variable ger(const Variable& other, Where where = Where::current()) const;
   Variable diagflat(int64_t offset = 0, Where where = Where::current()) const;
   Variable put(const Variable& index, const Variable& source, bool accumulate = false) const;
+  Variable index_reduce(int dim, const Variable& index, const Variable& source,
+                        std::string_view reduce, bool include_self = true,
+                        Where where = Where::current()) const;
+  Variable index_reduce(int dim, const Variable& index, const Variable& source,
+                        std::string_view reduce, IncludeSelfOption option,
+                        Where where = Where::current()) const;
   std::vector<Variable> dsplit(const Sections& sections, Where where = Where::current()) const;
   std::vector<Variable> split_with_sizes(const std::vector<int64_t>& sizes, int dim = 0,
                                          Where where = Where::current()) const;
@@ -91,6 +115,16 @@ class FurtherOps : public ReductionOps {
   Variable& bitwise_and_(const Operand& other);
   Variable& bitwise_or_(const Operand& other);
   Variable& bitwise_xor_(const Operand& other);
+  Variable& addcmul_(const Variable& a, const Variable& b, Number value = 1,
+                     Where where = Where::current());
+  Variable& addcdiv_(const Variable& a, const Variable& b, Number value = 1,
+                     Where where = Where::current());
+  Variable& index_reduce_(int dim, const Variable& index, const Variable& source,
+                          std::string_view reduce, bool include_self = true,
+                          Where where = Where::current());
+  Variable& index_reduce_(int dim, const Variable& index, const Variable& source,
+                          std::string_view reduce, IncludeSelfOption option,
+                          Where where = Where::current());
   Variable& addmv_(const Variable& a, const Variable& b, Number beta = 1, Number alpha = 1,
                    Where where = Where::current());
   Variable& addr_(const Variable& a, const Variable& b, Number beta = 1, Number alpha = 1,

@@ -184,6 +184,8 @@ class ReductionOps {
   Variable nanmedian(Where where = Where::current()) const;
   ValuesIndices nanmedian(int dim, bool keepdim = false, Where where = Where::current()) const;
   Variable quantile(double q, Where where = Where::current()) const;
+  Variable quantile(const Variable& q, std::optional<int> dim = {}, bool keepdim = false,
+                    Where where = Where::current()) const;
   Variable quantile(double q, int dim, bool keepdim = false, Where where = Where::current()) const;
   ValuesIndices kthvalue(int64_t k, int dim = -1, bool keepdim = false,
                          Where where = Where::current()) const;

@@ -24,11 +24,12 @@ struct NewAxis;
 struct ValuesIndices;  // ops/extremes.h
 struct Unique;         // ops/sort.h
 struct SortOptions;
-struct IncludeSelfOption;  // ops/scatter.h
-struct ClampOptions;       // ops/unary.h
+struct ScatterReduceOptions;  // ops/scatter.h
+struct ClampOptions;          // ops/unary.h
 struct RoundOptions;
-struct TopkOptions;     // ops/sort.h
-struct AlphaOptions;    // ops/binary.h
+struct TopkOptions;   // ops/sort.h
+struct AlphaOptions;  // ops/binary.h
+struct DivOptions;
 struct SoftmaxOptions;  // ops/softmax.h
 struct FlattenOptions;  // ops/view.h
 namespace linalg {
@@ -173,6 +174,8 @@ class VariableOps : public FurtherOps {
   Variable scatter_reduce(int dim, const Variable& index, const Variable& source,
                           std::string_view reduce, IncludeSelfOption option,
                           Where where = Where::current()) const;
+  Variable scatter_reduce(int dim, const Variable& index, const Variable& source,
+                          ScatterReduceOptions options, Where where = Where::current()) const;
   Variable select_scatter(const Variable& source, int dim, int64_t index,
                           Where where = Where::current()) const;
   Variable slice_scatter(const Variable& source, int dim, int64_t start, int64_t end,
@@ -265,6 +268,7 @@ class VariableOps : public FurtherOps {
   Variable clamp(detail::NoBound, const Operand& max) const;
   Variable clamp(ClampOptions options, Where where = Where::current()) const;
   Variable clip(const Operand& min, const Operand& max) const;
+  Variable clip(const Operand& min) const;
   Variable clip(detail::NoBound, const Operand& max) const;
   Variable clamp_min(const Operand& min) const;
   Variable clamp_max(const Operand& max) const;
@@ -291,6 +295,7 @@ class VariableOps : public FurtherOps {
   Variable div(Operand other) const&;
   Variable div(Operand other) &&;
   Variable div(const Operand& other, std::string_view rounding_mode) const;
+  Variable div(const Operand& other, DivOptions options) const;
   Variable subtract(const Operand& other) const;
   Variable multiply(const Operand& other) const;
   Variable divide(const Operand& other) const;
@@ -332,10 +337,6 @@ class VariableOps : public FurtherOps {
   Variable bitwise_or(const Operand& other) const;
   Variable bitwise_xor(const Operand& other) const;
   Variable lerp(const Variable& end, const Operand& weight) const;
-  Variable addcmul(const Variable& a, const Variable& b, Number value = 1,
-                   Where where = Where::current()) const;
-  Variable addcdiv(const Variable& a, const Variable& b, Number value = 1,
-                   Where where = Where::current()) const;
   Variable isclose(const Variable& other, double rtol = 1e-5, double atol = 1e-8,
                    bool equal_nan = false, Where where = Where::current()) const;
   bool allclose(const Variable& other, double rtol = 1e-5, double atol = 1e-8,
@@ -424,10 +425,6 @@ class VariableOps : public FurtherOps {
   Variable& fmod_(const Operand& other);
   Variable& floor_divide_(const Operand& other);
   Variable& lerp_(const Variable& end, const Operand& weight);
-  Variable& addcmul_(const Variable& a, const Variable& b, Number value = 1,
-                     Where where = Where::current());
-  Variable& addcdiv_(const Variable& a, const Variable& b, Number value = 1,
-                     Where where = Where::current());
   Variable& addmm_(const Variable& a, const Variable& b, Number beta = 1, Number alpha = 1,
                    Where where = Where::current());
   Variable& masked_fill_(const Variable& mask, Number value, Where where = Where::current());

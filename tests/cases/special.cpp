@@ -104,6 +104,18 @@ void special_cases(OpCases& cases) {
   positive("bessel_k1", [](double x) { return std::cyl_bessel_k(1, x); });
   positive("bessel_k1e", [](double x) { return std::cyl_bessel_k(1, x) * std::exp(x); });
   add("erfcx", [](double x) { return std::exp(x * x) * std::erfc(x); });
+  // y'' = x y, from y and y' at 0, by its Taylor series.
+  add("airy_ai", [](double x) {
+    double even = 1, odd = x, first = even, second = odd;
+    for (int k = 1; k < 40; ++k) {
+      even *= x * x * x / ((3 * k - 1) * (3 * k));
+      odd *= x * x * x / ((3 * k) * (3 * k + 1));
+      first += even;
+      second += odd;
+    }
+    return first / (std::pow(3, 2 / 3.0) * std::tgamma(2 / 3.0)) -
+           second / (std::cbrt(3) * std::tgamma(1 / 3.0));
+  });
   // The first inputs have no second derivative, or no derivative.
   const auto two = [&](const char* op, Fill fill, double (*f)(double, double)) {
     for (const Shape& shape : {Shape{3, 5}, Shape{5}, Shape{}})

@@ -1,5 +1,7 @@
 // First guesses about whole programs of users of PyTorch and libtorch, word for word:
 // groups of parameters, dictionaries of parameters, states of an LSTM, user-written loops.
+#include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -37,6 +39,15 @@ double train(Net& net, DataLoader& loader, optim::Optimizer& optimizer, nn::Cros
 }
 
 namespace {
+
+// No namespace of the library hides a function of the C library.
+TEST(WordForWord, FunctionsOfTheCLibraryStayVisible) {
+  const auto before = signal(SIGUSR1, SIG_IGN);
+  EXPECT_EQ(raise(SIGUSR1), 0);
+  EXPECT_EQ(signal(SIGUSR1, before), SIG_IGN);
+  EXPECT_GT(time(nullptr), 0);
+  EXPECT_EQ(div(7, 2).rem, 1);
+}
 
 TEST(WordForWord, TrainOfTheProgram) {
   Net net;

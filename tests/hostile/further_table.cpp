@@ -16,12 +16,17 @@
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/distance.h"
+#include "ops/fft.h"
 #include "ops/join.h"
 #include "ops/linalg.h"
 #include "ops/linalg_composed.h"
 #include "ops/loss.h"
+#include "ops/polynomials.h"
 #include "ops/products.h"
+#include "ops/quantize.h"
 #include "ops/reshape.h"
+#include "ops/scatter.h"
+#include "ops/signal_windows.h"
 #include "ops/special_composed.h"
 #include "ops/statistics_composed.h"
 #include "ops/subscript.h"
@@ -204,7 +209,9 @@ void add_composed_rows(Table& table) {
   });
   table.leave_out(
       "names whose use is a compile error",
-      "MNIST MemoryFormat::TAPEGRAD_REFUSED TAPEGRAD_REFUSED logitcrossentropy mm onecold "
+      "MNIST MemoryFormat::TAPEGRAD_REFUSED lobpcg geqrf svd_lowrank quantize_per_tensor export_ "
+      "cholesky_ex inv_ex ldl_factor nested_tensor softmax TAPEGRAD_REFUSED logitcrossentropy mm "
+      "onecold "
       "onehotbatch params rearrange reduce repeat resnet18 resnet50 setup Accuracy");
   table.leave_out("calls load() and save(), which have rows", "load_file save_file");
   table.add("expit gammaln psi entr ndtr ndtri log_ndtr mvlgamma",
@@ -227,6 +234,58 @@ void add_composed_rows(Table& table) {
         differentiate(scaled_modified_bessel_k0(x));
         differentiate(scaled_modified_bessel_k1(x));
       });
+}
+
+/// Functions of torch.special and torch.signal.
+void add_rare_rows(Table& table) {
+  table.add(
+      "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
+      "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u "
+      "shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w hermite_polynomial_h "
+      "hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p spherical_bessel_j0",
+      [](const Variable& x, const Variable& n) {
+        if (!is_small(x) || !is_small(n)) return;
+        using namespace special;
+        for (const auto f : {chebyshev_polynomial_t, chebyshev_polynomial_u, chebyshev_polynomial_v,
+                             chebyshev_polynomial_w, shifted_chebyshev_polynomial_t,
+                             shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_v,
+                             shifted_chebyshev_polynomial_w, hermite_polynomial_h,
+                             hermite_polynomial_he, laguerre_polynomial_l, legendre_polynomial_p})
+          differentiate(f(x, n));
+        differentiate(spherical_bessel_j0(x));
+      });
+  table.add(
+      "bartlett blackman cosine exponential "
+      "gaussian general_cosine general_hamming hamming "
+      "hann kaiser nuttall",
+      [](int64_t n, double a, bool sym) {
+        if (n > 1 << 20) return;
+        using namespace windows;
+        const Options options{.center = a, .tau = a, .std = a, .beta = a, .sym = sym};
+        for (const auto f : {bartlett, blackman, cosine, general_hamming, hamming, hann, kaiser,
+                             nuttall, gaussian, exponential})
+          f(n, options);
+        general_cosine(n, {a, 1.0}, options);
+      });
+  table.add("frexp fake_quantize_per_tensor_affine",
+            [](const Variable& x, double scale, int64_t zero, int64_t low, int64_t high) {
+              if (!is_small(x)) return;
+              differentiate(frexp(x).mantissa);
+              differentiate(fake_quantize_per_tensor_affine(x, scale, zero, low, high));
+            });
+  table.add("index_reduce", [](const Variable& x, int dim, const Labels& index,
+                               const Variable& source, const std::string& name, bool self) {
+    if (!is_small(x) || !is_small(source)) return;
+    differentiate(index_reduce(x, dim, index, source, name, self));
+    differentiate(index_reduce(x, dim, index, source, "prod", self));
+  });
+  table.add("householder_product", [](const Variable& x, const Variable& tau) {
+    if (is_small(x) && is_small(tau)) differentiate(linalg::householder_product(x, tau));
+  });
+  table.add("hfft ihfft", [](const Variable& x, int64_t n, int dim) {
+    if (!is_small(x) || n > 1 << 20) return;
+    differentiate(fft::hfft(x, {.dim = dim})), differentiate(fft::ihfft(x, {.n = n, .dim = dim}));
+  });
 }
 
 /// A data set of as many items as asked, without items.
@@ -471,6 +530,7 @@ void add_optimizer_rows(Table& table) {
 void add_further_rows(Table& table) {
   add_member_rows(table);
   add_composed_rows(table);
+  add_rare_rows(table);
   add_data_rows(table);
   add_report_rows(table);
   add_optimizer_rows(table);

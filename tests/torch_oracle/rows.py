@@ -119,6 +119,7 @@ def elementwise():
         row("bessel_" + op + "e", P(3, 4), order=0, why=only_values, limit=POINT,
             torch_function=getattr(torch.special, "scaled_modified_bessel_" + op))
     row("erfcx", N(3, 4))
+    row("airy_ai", N(3, 4), order=0, why=only_values, limit=POINT, torch_function=torch.special.airy_ai)
     trigamma = "PyTorch's trigamma errs by 1e-10 in float64; `polygamma` is compared with its zeta function"
     row("lgamma", P(3, 4), order=1, why=trigamma)
     row("digamma", P(3, 4), order=0, why=trigamma)

@@ -21,7 +21,9 @@ enum class SpecialFunction : int64_t {
   kK0e,
   kK1,
   kK1e,
-  kErfcx
+  kErfcx,
+  kAiryAi,
+  kAiryAiSlope
 };
 
 /// Computes y = f(x) for the SpecialFunction f.
