@@ -236,11 +236,26 @@ struct Hardswish : UnaryOp<kernels::hardswish> {
   }
 };
 
+/// Results for integers, where PyTorch has them.
+template <typename Op>
+Variable of_integers(const Op&, const Variable& x, Where, std::string_view name) {
+  fail<DTypeError>(name, ": floats only, not ", x.dtype());
+}
+Variable of_integers(const Sigmoid& op, const Variable& x, Where where, std::string_view) {
+  return apply(op, where, x.to(default_dtype(), where));
+}
+Variable of_integers(const Relu&, const Variable& x, Where where, std::string_view) {
+  return clamp(x, {.min = 0.0}, where);
+}
+Variable of_integers(const Hardtanh& op, const Variable& x, Where where, std::string_view) {
+  return clamp(x, {.min = std::trunc(op.min), .max = std::trunc(op.max)}, where);
+}
+
 template <typename Op>
 Variable activation(Op op, Variable&& x, Where where, std::string_view name = Op::kName) {
   if (!is_float(x.value(where).dtype())) [[unlikely]] {
     const ErrorLine line(where);
-    fail<DTypeError>(name, ": floats only, not ", x.dtype());
+    return of_integers(op, x, where, name);
   }
   return apply_over(std::move(op), where, {std::move(x)});
 }
@@ -300,7 +315,7 @@ Variable hardswish(Variable x, Where where) { return activation(Hardswish{}, std
 Variable& relu_(Variable& x, Where where) {
   const ErrorLine line(where);
   if (!is_float(x.dtype())) [[unlikely]]
-    fail<DTypeError>("relu_: floats only, not ", x.dtype());
+    return x.copy_(relu(x, where), where);
   apply_in_place(Relu{}, where, x);
   return x;
 }

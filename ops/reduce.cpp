@@ -311,7 +311,8 @@ Variable prod(const Variable& x, AlongOptions options, Where where) {
 template <typename>
 Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   const ErrorLine line(where);
-  return apply_wide(LogSumExp{{LogSumExp::kName, x.shape(), dims, keepdim}}, where, x);
+  return apply_wide(LogSumExp{{LogSumExp::kName, x.shape(), dims, keepdim}}, where,
+                    as_float(x, where));
 }
 template Variable logsumexp(const Variable&, const Dims&, bool, Where);
 Variable logsumexp(const Variable& x, ReduceOptions options, Where where) {

@@ -72,6 +72,10 @@ TEST(Reduce, T03_BroadcastGradientOfNothing) {
   EXPECT_EQ(values(y.grad()), (Doubles{0, 0, 0, 0}));
 }
 
+TEST(Reduce, LogSumExpOfIntegers) {
+  EXPECT_EQ(logsumexp(tensor({1, 2}), 0).item(), logsumexp(tensor({1.0, 2.0}), 0).item());
+}
+
 TEST(Reduce, T04_Errors) {
   const Variable x = ones({2, 3});
   EXPECT_THROW(sum(x, {2}), IndexError);
