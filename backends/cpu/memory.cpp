@@ -249,12 +249,24 @@ bool copy_contiguous_rows(const Tensor& x, Tensor& y) {
           y_offset += index[dim] * joint.strides[0][dim];
           x_offset += index[dim] * joint.strides[1][dim];
         }
-        for (; i < end; ++i) {
-          if (reversed)
-            copy_reversed(ys + y_offset * element, xs + x_offset * element, row, element);
-          else
-            copy_bytes(ys + y_offset * element, xs + x_offset * element, bytes);
-          for (int dim = last - 1; dim >= 0; --dim) {
+        const int across = last - 1;
+        const int64_t to_step = joint.strides[0][across], from_step = joint.strides[1][across];
+        while (true) {
+          const int64_t rows = std::min(end - i, joint.sizes[across] - index[across]);
+          std::byte* to = ys + y_offset * element;
+          const std::byte* from = xs + x_offset * element;
+          for (int64_t r = 0; r < rows; ++r) {
+            if (reversed)
+              copy_reversed(to, from, row, element);
+            else
+              copy_bytes(to, from, bytes);
+            to += to_step * element, from += from_step * element;
+          }
+          i += rows;
+          if (i == end) return;
+          y_offset -= index[across] * to_step, x_offset -= index[across] * from_step;
+          index[across] = 0;
+          for (int dim = across - 1; dim >= 0; --dim) {
             y_offset += joint.strides[0][dim], x_offset += joint.strides[1][dim];
             if (++index[dim] < joint.sizes[dim]) break;
             y_offset -= joint.strides[0][dim] * joint.sizes[dim];
