@@ -1,8 +1,10 @@
-// Elementwise parts of recurrent steps.
+// Recurrent steps: their elementwise parts, and products with one factor in every step.
+#include "backends/cpu/dnnl/matmul_dnnl.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/map.h"
 #include "backends/formulas_recurrent.h"
+#include "core/base/error.h"
 #include "ops/internal/recurrent_sequence.h"
 
 namespace tapegrad::backends::cpu {
@@ -132,9 +134,29 @@ void gru_cell_backward(const Tensor& gates, const Tensor& h_before, const Tensor
   });
 }
 
+void pack_factor(const Tensor& b, const Tensor& bias, int64_t rows, Tensor& packed) {
+  const int64_t k = b.shape()[0], n = b.shape()[1];
+  if (!is_plain(k, n, b.strides()[0], b.strides()[1]))
+    return pack_factor(b.contiguous(), bias, rows, packed);
+  if (packed_bytes(rows, n, k, bool(bias)) > packed.numel() * int64_t(sizeof(float)))
+    fail<Error>("pack_factor: oneDNN's layout of [", k, ", ", n, "] has more padding");
+  pack_dnnl(rows, n, k, {b.data<float>(), b.strides()[0], b.strides()[1]}, bool(bias),
+            packed.data<float>());
+}
+
+void multiply_by_packed(const Tensor& a, const Tensor& packed, const Tensor& bias, Tensor& y) {
+  multiply_packed(a.shape()[0], y.shape()[1], a.shape()[1], a.data<float>(), packed.data<float>(),
+                  or_null<float>(bias), y.data<float>());
+}
+
 }  // namespace
 
 void register_recurrent() {
+  if (has_dnnl_blocks()) {
+    set<kernels::pack_factor>(TypeList<float>(), [](auto, auto&... a) { pack_factor(a...); });
+    set<kernels::multiply_by_packed>(TypeList<float>(),
+                                     [](auto, auto&... a) { multiply_by_packed(a...); });
+  }
   set<kernels::lstm_cell>(kFloatTypes,
                           []<typename T>(TypeTag<T>, auto&... a) { lstm_cell<T>(a...); });
   set<kernels::lstm_cell_backward>(

@@ -1,6 +1,7 @@
 #include "ops/internal/recurrent_sequence.h"
 
 #include "core/autograd/derivatives.h"
+#include "core/dispatch/implementations.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
 #include "ops/activation.h"
@@ -20,6 +21,11 @@ constinit decltype(lstm_cell) lstm_cell{"lstm_cell"};
 constinit decltype(lstm_cell_backward) lstm_cell_backward{"lstm_cell_backward"};
 constinit decltype(gru_cell) gru_cell{"gru_cell"};
 constinit decltype(gru_cell_backward) gru_cell_backward{"gru_cell_backward"};
+constinit decltype(pack_factor) pack_factor{"pack_factor"};
+constinit decltype(multiply_by_packed) multiply_by_packed{
+    "multiply_by_packed", [](const Tensor& a, const Tensor&, const Tensor&, Tensor& y) {
+      return 2 * a.numel() * y.shape()[1];
+    }};
 
 }  // namespace kernels
 
@@ -43,17 +49,54 @@ Tensor at(const Tensor& x, int64_t t) {
   return x.with_layout(contiguous_layout(shape, x.layout().offset + t * x.strides()[0]));
 }
 
-/// Returns w [out, in] for products with `batch` rows in each of `steps` steps. The CPU's product
-/// packs the rows of a weight in every step; a copy whose columns are contiguous is not packed. The
-/// copy takes as long as packing in a few steps. With many rows packing costs little, and with few
-/// rows or a large weight the product is bounded by memory.
-Tensor for_steps(const Tensor& w, int64_t batch, int64_t steps) {
-  constexpr int64_t kFewestSteps = 6, kFewestRows = 4, kMostRows = 64, kMostElements = 1 << 20;
-  if (w.device() != cpu || w.dtype() != f32 || steps < kFewestSteps || batch < kFewestRows ||
-      batch > kMostRows || w.numel() > kMostElements)
-    return w;
-  return transposed(transposed(w).contiguous());
-}
+constexpr int64_t kFewestSteps = 6;  // that pay for another layout of a factor
+
+/// The factor b [k, n] of products with `rows` rows in each of `steps` steps. Packing a large b
+/// once takes as long as one or two products that read it in another layout.
+class StepFactor {
+ public:
+  StepFactor(const Tensor& b, const Tensor& bias, int64_t rows, int64_t steps) : bias_(bias) {
+    constexpr int64_t kMostRows = 128, kFewestElements = 1 << 19, kUnit = 64;
+    if (steps < kFewestSteps || rows == 0 || rows > kMostRows || b.numel() < kFewestElements ||
+        only_fallbacks() || !kernels::pack_factor.has(b.device().type, b.dtype()))
+      return;
+    const auto rounded = [&](int dim) { return (b.shape()[dim] + kUnit - 1) / kUnit * kUnit; };
+    packed_ = b.empty_like({rounded(0), rounded(1)});
+    kernels::pack_factor(b, bias_, rows, packed_);
+  }
+
+  explicit operator bool() const { return bool(packed_); }
+  /// Computes y = a b + bias if the factor is packed; otherwise returns false.
+  bool multiply(const Tensor& a, Tensor& y) const {
+    if (packed_) kernels::multiply_by_packed(a, packed_, bias_, y);
+    return bool(packed_);
+  }
+
+ private:
+  Tensor bias_, packed_;
+};
+
+/// Products of states and w [out, in], whose `batch` rows are those of the states, in each of
+/// `steps` steps. The CPU's product packs the rows of a small weight in every step; a copy whose
+/// columns are contiguous is not packed. The copy takes as long as packing in a few steps. With
+/// many rows packing costs little, and with few rows the product is bounded by memory.
+class StepLayer {
+ public:
+  StepLayer(const Tensor& w, const Tensor& bias, int64_t batch, int64_t steps)
+      : factor_(transposed(w), bias, batch, steps), w_(w), bias_(bias) {
+    constexpr int64_t kFewestRows = 4, kMostRows = 64, kMostElements = 1 << 20;
+    if (w.device() == cpu && w.dtype() == f32 && steps >= kFewestSteps && batch >= kFewestRows &&
+        batch <= kMostRows && w.numel() <= kMostElements && !factor_)
+      w_ = transposed(transposed(w).contiguous());
+  }
+  void operator()(const Tensor& states, Tensor& product) const {
+    if (!factor_.multiply(states, product)) kernels::linear(states, w_, bias_, {}, product);
+  }
+
+ private:
+  StepFactor factor_;
+  Tensor w_, bias_;
+};
 
 /// Returns the gradient of w_hh: transposed gradients of the products times the state before each
 /// step. All steps except the first are one product.
@@ -125,11 +168,11 @@ struct LstmSequence {
     Tensor h = x.empty_like({steps, batch, hidden}), c = h.empty_like(h.shape());
     Tensor gates = x.empty_like(x.shape()), product = x.empty_like({batch, 4 * hidden});
     Tensor h_before = h0.contiguous(), c_before = c0.contiguous();
-    const Tensor w = for_steps(w_hh, batch, steps);
+    const StepLayer multiply(w_hh, {}, batch, steps);
     for (int64_t i = 0; i < steps; ++i) {
       const int64_t t = order[i];
       Tensor gates_now = at(gates, t), c_now = at(c, t), h_now = at(h, t);
-      kernels::linear(h_before, w, {}, {}, product);
+      multiply(h_before, product);
       kernels::lstm_cell(at(x, t), product, c_before, gates_now, c_now, h_now);
       h_before = std::move(h_now), c_before = std::move(c_now);
     }
@@ -145,6 +188,7 @@ struct LstmSequence {
     const Tensor first_c = c0.value().contiguous(), dh_each = contiguous_or_empty(dy[0]);
     Tensor dc = contiguous_or_empty(dy[1]), dh;
     Tensor dgates = gates.empty_like(gates.shape());
+    const StepFactor factor(w, {}, first_c.shape()[0], order.steps);
     for (int64_t i = order.steps - 1; i >= 0; --i) {
       const int64_t t = order[i];
       Tensor dgates_now = at(dgates, t), dc_before = first_c.empty_like(first_c.shape());
@@ -153,7 +197,7 @@ struct LstmSequence {
       dc = std::move(dc_before);
       if (i == 0 && !needs[1]) break;
       dh = first_c.empty_like(first_c.shape());
-      kernels::matmul(dgates_now, w, dh);
+      if (!factor.multiply(dgates_now, dh)) kernels::matmul(dgates_now, w, dh);
     }
     std::vector<Tensor> dx(4);
     if (needs[0]) dx[0] = dgates;
@@ -198,11 +242,11 @@ struct GruSequence {
     Tensor h = x.empty_like({steps, batch, hidden});
     Tensor gates = x.empty_like({steps, batch, 4 * hidden});
     Tensor product = x.empty_like({batch, 3 * hidden}), h_before = h0.contiguous();
-    const Tensor w = for_steps(w_hh, batch, steps);
+    const StepLayer multiply(w_hh, bias, batch, steps);
     for (int64_t i = 0; i < steps; ++i) {
       const int64_t t = order[i];
       Tensor gates_now = at(gates, t), h_now = at(h, t);
-      kernels::linear(h_before, w, bias, {}, product);
+      multiply(h_before, product);
       kernels::gru_cell(at(x, t), product, h_before, gates_now, h_now);
       h_before = std::move(h_now);
     }
@@ -219,6 +263,7 @@ struct GruSequence {
     const Tensor first_h = h0.value().contiguous(), dh_each = contiguous_or_empty(dy[0]);
     Tensor dx = gates.empty_like({order.steps, h.shape()[1], w.shape()[0]});
     Tensor dproducts = dx.empty_like(dx.shape()), dh, direct;
+    const StepFactor factor(w, {}, first_h.shape()[0], order.steps);
     for (int64_t i = order.steps - 1; i >= 0; --i) {
       const int64_t t = order[i];
       Tensor dx_now = at(dx, t), dproduct = at(dproducts, t);
@@ -228,7 +273,7 @@ struct GruSequence {
       direct = std::move(direct_before);
       if (i == 0 && !needs[1]) break;
       dh = first_h.empty_like(first_h.shape());
-      kernels::matmul(dproduct, w, dh);
+      if (!factor.multiply(dproduct, dh)) kernels::matmul(dproduct, w, dh);
     }
     std::vector<Tensor> results(4);
     if (needs[0]) results[0] = dx;

@@ -36,6 +36,17 @@ extern constinit Kernel<void(const Tensor& gates, const Tensor& h_before, const 
                              Tensor& direct_before)>
     gru_cell_backward;
 
+// Products with one factor in every step. There is no fallback: the ops call linear and matmul on
+// devices without these.
+
+/// Writes b [k, n] to `packed` in the layout that products a b + bias with `rows` rows read
+/// fastest. `packed` has the sizes of b, rounded up to multiples of 64. The bias may be empty.
+extern constinit Kernel<void(const Tensor& b, const Tensor& bias, int64_t rows, Tensor& packed)>
+    pack_factor;
+/// Computes y = a b + bias for the b that pack_factor() packed for a's rows.
+extern constinit Kernel<void(const Tensor& a, const Tensor& packed, const Tensor& bias, Tensor& y)>
+    multiply_by_packed;
+
 }  // namespace kernels
 
 namespace detail {

@@ -10,8 +10,11 @@
 
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
+#include "core/dispatch/dispatch_log.h"
+#include "core/dispatch/implementations.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/internal/recurrent_sequence.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -91,6 +94,43 @@ TEST(Recurrent, ManyStepsAreThoseOfSingleSteps) {
       EXPECT_LT(amax(abs(g - narrow(gru_all[0], 0, t, 1))).item(), 1e-5);
     }
     EXPECT_LT(amax(abs(c - lstm_all[2])).item(), 1e-5);
+  }
+}
+
+/// A large weight, of a size that is no multiple of oneDNN's blocks, is packed once for all steps
+/// in each direction. float64 has no packed factors.
+TEST(Recurrent, LargeWeightsOfManySteps) {
+  manual_seed(3);
+  const int64_t hidden = 420;
+  const Variable x = randn({6, 3, 5}), state = randn({1, 3, hidden});
+  const auto run = [&](int64_t gates, DType dtype) {
+    manual_seed(4);
+    Variables all{x,
+                  state,
+                  randn({gates * hidden, 5}) * 0.3,
+                  narrow(randn({gates * hidden, hidden + 3}) * 0.05, 1, 1, hidden),
+                  randn({gates * hidden}),
+                  randn({gates * hidden})};
+    for (Variable& v : all) v = v.to(dtype).detach().requires_grad_();
+    const Variables weights(all.begin() + 2, all.end());
+    const auto y =
+        gates == 4 ? lstm(all[0], all[1], all[1], weights) : gru(all[0], all[1], weights);
+    Variables results{y[0]};
+    for (const Variable& dx : grad(sum(square(y[0])), all)) results.push_back(dx);
+    return results;
+  };
+  for (const int64_t gates : {3, 4}) {
+    DispatchLog log;
+    const Variables found = run(gates, f32);
+    if (kernels::pack_factor.has(DeviceType::kCpu, f32) && !only_fallbacks()) {
+      EXPECT_EQ(log.calls("pack_factor"), 2);
+      EXPECT_EQ(log.calls("multiply_by_packed"), 12);
+    }
+    const Variables exact = run(gates, f64);
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_LT(amax(abs(found[i].to(f64) - exact[i])).item<double>(),
+                2e-6 * (1 + amax(abs(exact[i])).item<double>()))
+          << gates << ' ' << i;
   }
 }
 

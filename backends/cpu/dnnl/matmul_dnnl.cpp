@@ -31,6 +31,7 @@ struct MatmulProblem {
   Numbers numbers;
   int64_t batch = 0;  // number of products; 0: one, of operands of rank 2
   int64_t a_matrix = 0, b_matrix = 0;
+  bool packed = false;  // whether oneDNN chooses the layout of b
 
   auto operator<=>(const MatmulProblem&) const = default;
 };
@@ -52,13 +53,15 @@ std::shared_ptr<const MatmulPlan> make_matmul_plan(const MatmulProblem& p) {
     return memory::desc({p.batch, rows, columns}, type, memory::dims{matrix, row, column});
   };
   plan->a = matrices(p.m, p.k, operand, p.a_matrix, p.a_row, p.a_column);
-  plan->b = matrices(p.k, p.n, operand, p.b_matrix, p.b_row, p.b_column);
+  plan->b = p.packed ? memory::desc({p.k, p.n}, operand, memory::format_tag::any)
+                     : matrices(p.k, p.n, operand, p.b_matrix, p.b_row, p.b_column);
   plan->c = matrices(p.m, p.n, result, p.m * p.n, p.n, 1);
   if (p.bias) plan->bias = memory::desc({1, p.n}, result, memory::dims{p.n, 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::matmul::primitive_desc description({plan->a, plan->b, plan->bias, plan->c},
                                                  attributes, dnnl_engine());
+  plan->b = description.weights_desc();
   plan->scratch = description.scratchpad_desc();
   plan->primitive = dnnl::matmul(description);
   return plan;
@@ -84,6 +87,21 @@ void run(const MatmulProblem& problem, const void* a, const void* b, const void*
   if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory_of(plan->bias, bias));
   plan->primitive.execute(dnnl_stream(), arguments);
   dnnl_stream().wait();
+}
+
+/// The product of a contiguous a and a packed b.
+MatmulProblem packed_problem(int64_t m, int64_t n, int64_t k, bool bias) {
+  return {.m = m,
+          .n = n,
+          .k = k,
+          .a_row = k,
+          .a_column = 1,
+          .b_row = 0,
+          .b_column = 0,
+          .threads = omp_get_max_threads(),
+          .bias = bias,
+          .numbers = Numbers::kFloat,
+          .packed = true};
 }
 
 /// An operand for the primitive: the matrix itself, or a copy rounded to bfloat16 without gaps
@@ -139,6 +157,29 @@ void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a0, Matrix<flo
          rounded ? Numbers::kRounded : Numbers::kFloat},
         a.data(), b.data(), bias, c);
   });
+}
+
+int64_t packed_bytes(int64_t m, int64_t n, int64_t k, bool bias) {
+  return with_dnnl("matmul", [&] {
+    return int64_t(matmul_plan_for(packed_problem(m, n, k, bias))->b.get_size());
+  });
+}
+
+void pack_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> b0, bool bias, float* packed) {
+  const auto b = with_valid_strides(k, n, b0);
+  with_dnnl("matmul", [&] {
+    const auto plan = matmul_plan_for(packed_problem(m, n, k, bias));
+    memory from =
+        memory_of({{k, n}, memory::data_type::f32, memory::dims{b.row, b.column}}, b.data);
+    memory to = memory_of(plan->b, packed);
+    dnnl::reorder(from, to).execute(dnnl_stream(), from, to);
+    dnnl_stream().wait();
+  });
+}
+
+void multiply_packed(int64_t m, int64_t n, int64_t k, const float* a, const float* packed,
+                     const float* bias, float* c) {
+  with_dnnl("matmul", [&] { run(packed_problem(m, n, k, bias != nullptr), a, packed, bias, c); });
 }
 
 void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a0, Matrix<bfloat16> b0,
