@@ -38,9 +38,9 @@ Devices find_devices() {
   return found;
 }
 
-void check_index(tapegrad::Device device) {
+void check_index(tapegrad::Device device, std::string_view who) {
   if (const std::string reason = why_unavailable(device.index); !reason.empty())
-    fail<DeviceError>(current_op(), ": ", device, ": ", reason);
+    fail<DeviceError>(who, ": ", device, ": ", reason);
 }
 
 cudaStream_t create_stream() {
@@ -76,7 +76,7 @@ thread_local cudaStream_t current[kMaxDevices] = {};
 void use(tapegrad::Device device) {
   if (current_device == device.index) [[likely]]
     return;
-  check_index(device);
+  check_index(device, current_op());
   TG_CUDA(cudaSetDevice(device.index));
   current_device = device.index;
 }
@@ -111,6 +111,7 @@ cudaStream_t stream_of(tapegrad::Device device) {
 void require_cuda(tapegrad::Device device, std::string_view who) {
   if (device.type != DeviceType::kCuda)
     fail<DeviceError>(who, ": ", device, " is not a CUDA device");
+  check_index(device, who);
   use(device);
 }
 
