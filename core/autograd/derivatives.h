@@ -63,11 +63,13 @@ Variables as_list(const Ys& ys) {
   return std::apply([](const auto&... y) { return Variables{y...}; }, ys);
 }
 
-/// Returns the number of Variables that a function takes.
+/// Returns the number of Variables that a function takes, at least as many as Xs; 0 if it takes
+/// another type, or more than eight.
 template <typename F, typename... Xs>
 constexpr size_t count_arguments() {
-  static_assert(sizeof...(Xs) < 9, "the function takes up to eight Variables, or a list of them");
-  if constexpr (std::is_invocable_v<F&, const Xs&...>)
+  if constexpr (sizeof...(Xs) > 8)
+    return 0;
+  else if constexpr (std::is_invocable_v<F&, const Xs&...>)
     return sizeof...(Xs);
   else
     return count_arguments<F, Xs..., Variable>();
@@ -81,6 +83,7 @@ Variables call_with_list(F& f, const Variables& xs) {
     return as_list(f(xs));
   } else {
     constexpr size_t kCount = count_arguments<F, Variable>();
+    static_assert(kCount > 0, "the function takes up to eight Variables, or a list of them");
     if (xs.size() != kCount) fail_arguments(kCount, xs.size());
     return [&]<size_t... I>(std::index_sequence<I...>) { return as_list(f(xs[I]...)); }
     (std::make_index_sequence<kCount>());

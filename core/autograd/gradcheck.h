@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/autograd/derivatives.h"
 #include "core/base/error.h"
 #include "core/tape/variable.h"
 
@@ -59,35 +60,17 @@ GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOpt
       },
       inputs, options);
 }
-/// Overloads for an f of one to six Variables: gradcheck(f, x), gradcheck(f, {a, b}).
+/// Overloads for an f of one to eight Variables: gradcheck(f, x), gradcheck(f, {a, b}).
 template <std::invocable<const Variable&> F>
 requires(!std::invocable<F, const std::vector<Variable>&>) GradcheckResult
     gradcheck(F f, const Variable& x, GradcheckOptions options = {}) {
   return gradcheck([&](const std::vector<Variable>& in) { return f(in[0]); },
                    std::vector<Variable>{x}, options);
 }
-namespace detail {
-template <size_t>
-using Argument = const Variable&;
-template <typename F, size_t... I>
-constexpr bool takes_arguments(std::index_sequence<I...>) {
-  return std::invocable<F, Argument<I>...>;
-}
-/// Returns how many Variables f takes, from 2 to 6; 0 for another number.
-template <typename F, size_t N = 2>
-constexpr size_t count_arguments() {
-  if constexpr (N > 6)
-    return 0;
-  else if constexpr (takes_arguments<F>(std::make_index_sequence<N>()))
-    return N;
-  else
-    return count_arguments<F, N + 1>();
-}
-}  // namespace detail
 template <typename F>
-requires(detail::count_arguments<F>() > 0) GradcheckResult
+requires(detail::count_arguments<F, Variable, Variable>() > 0) GradcheckResult
     gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
-  constexpr size_t kInputs = detail::count_arguments<F>();
+  constexpr size_t kInputs = detail::count_arguments<F, Variable, Variable>();
   if (inputs.size() != kInputs)
     fail<ArgumentError>("gradcheck: a function of ", kInputs, " inputs with ", inputs.size(),
                         " inputs");
