@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cctype>
 #include <functional>
 #include <sstream>
 #include <string>
@@ -32,28 +31,12 @@ std::string text(const T& value) {
 }
 
 /// Returns the text without spaces, line ends, and the points of whole numbers ("1.").
-inline std::string plain(const std::string& s) {
-  std::string out;
-  for (size_t i = 0; i < s.size(); ++i) {
-    const bool ends = i + 1 == s.size() || !std::isdigit(static_cast<unsigned char>(s[i + 1]));
-    if (s[i] != '\n' && s[i] != ' ' && !(s[i] == '.' && ends)) out += s[i];
-  }
-  return out;
-}
+std::string plain(const std::string& s);
 
-inline void expect_close(const Variable& x, const Variable& expected) {
-  ASSERT_EQ(x.shape(), expected.shape());
-  EXPECT_TRUE(allclose(x.to(f64), expected.to(f64), 1e-5, 1e-6)) << x << " instead of " << expected;
-}
+void expect_close(const Variable& x, const Variable& expected);
+
 /// Returns the message of the error that f() throws.
-inline std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+std::string message_of(const std::function<void()>& f);
 
 }  // namespace tapegrad::guesses
 
