@@ -5,8 +5,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/configure.sh
-scripts/setup.sh python3-numpy libopenmpi-dev openmpi-bin
+scripts/setup.sh make python3-numpy libopenmpi-dev openmpi-bin
 configure ${WERROR:+-DTAPEGRAD_WERROR="$WERROR"} ${TAPEGRAD_CUDA:+-DTAPEGRAD_CUDA="$TAPEGRAD_CUDA"}
 cmake --build build
 export OMP_WAIT_POLICY=passive  # tests run in parallel, so idle threads must not spin
-ctest --test-dir build --output-on-failure -j"$(nproc)" "$@"
+ctest --test-dir build --output-on-failure -j$(($(nproc) + 1)) "$@"  # some tests wait

@@ -4,10 +4,12 @@
 #   SHARED  ON or OFF
 set -eu
 way=$1 shared=$2 source=$3 build=$4
-# A sibling of the build folder, so that sources have the same relative paths and ccache finds them.
+# ccache finds the objects of the build folder if the sources have the same relative paths. The
+# library is therefore built in a sibling of the build folder, and by Make, which compiles in the
+# folder of a subproject (Ninja compiles in that of the whole project).
 work=$(mktemp -d "$(dirname "$build")/build-packaging.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DWAY="$way" -DBUILD_SHARED_LIBS="$shared")
+trap 'rm -rf "$work" "$work.library"' EXIT
+options=(-G "Unix Makefiles" -DCMAKE_BUILD_TYPE=Release -DWAY="$way" -DBUILD_SHARED_LIBS="$shared")
 launcher=$(sed -n 's/^CMAKE_CXX_COMPILER_LAUNCHER:[^=]*=//p' "$build/CMakeCache.txt")
 [ -z "$launcher" ] && launcher=$(sed -n 's/^TAPEGRAD_CCACHE:[^=]*=\(.*ccache\)$/\1/p' "$build/CMakeCache.txt")
 [ -n "$launcher" ] && options+=(-DCMAKE_CXX_COMPILER_LAUNCHER="$launcher")
@@ -20,11 +22,11 @@ if [ "$way" = find ]; then
 else
   # Without CUDA, since nvcc would compile the backend again each time. This also tests a build
   # without CUDA.
-  options+=(-DTAPEGRAD_SOURCE="$source" -DTAPEGRAD_CUDA=OFF)
+  options+=(-DTAPEGRAD_SOURCE="$source" -DTAPEGRAD_BUILD="$work.library" -DTAPEGRAD_CUDA=OFF)
   options+=(-DTAPEGRAD_WERROR="$(sed -n 's/^TAPEGRAD_WERROR:[^=]*=//p' "$build/CMakeCache.txt")")
 fi
 cmake -S "$source/tests/packaging/consumer" -B "$work" "${options[@]}" >/dev/null
-cmake --build "$work" --target consumer >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+cmake --build "$work" --target consumer -j"$(nproc)" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 "$work/consumer"
 if [ "$way" = find ]; then
   if grep -rnE '[";]/[a-z]' "$work"/moved/lib*/cmake/tapegrad/tapegradTargets*.cmake | grep -v cudart; then
@@ -49,7 +51,7 @@ if [ "$way" = find ]; then
 fi
 if [ "$shared" = ON ]; then
   ldd "$work/consumer" | grep -q libtapegrad
-  library=$(find "$work" -name 'libtapegrad.so.*.*.*' | head -1)
+  library=$(find "$work"* -name 'libtapegrad.so.*.*.*' | head -1)
   strip -o "$work/stripped" "$library"
   size=$(stat -c %s "$work/stripped")
   echo "stripped shared library: $size bytes"
