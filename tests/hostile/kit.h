@@ -104,9 +104,10 @@ uint64_t fingerprint(const T&) {
 
 class Table {
  public:
+  /// Adds a row that calls `call` with hostile arguments of the types of its parameters.
   template <typename F>
   void add(const std::string& names, F call) {
-    add_row(names, [names, call] { run(names, call, &F::operator()); });
+    add_call(names, call, &F::operator());
   }
   /// Names that need no row, with the reason.
   void leave_out(const std::string& reason, const std::string& names);
@@ -123,11 +124,20 @@ class Table {
   using Picks = std::vector<size_t>;
   void add_row(const std::string& names, std::function<void()> run);
 
+  /// Functions without captures become pointers, so that the code below is compiled once for the
+  /// functions with equal parameters.
   template <typename F, typename... Args>
-  static void run(const std::string& names, const F& call, void (F::*)(Args...) const) {
-    const std::vector<size_t> counts = {Hostile<std::decay_t<Args>>::count()...};
-    for (const Picks& picks : all_picks(counts))
-      run_once<F, Args...>(names, call, picks, std::index_sequence_for<Args...>());
+  void add_call(const std::string& names, const F& call, void (F::*)(Args...) const) {
+    using Pointer = void (*)(Args...);
+    add_row_of<std::conditional_t<std::is_convertible_v<F, Pointer>, Pointer, F>, Args...>(names,
+                                                                                           call);
+  }
+  template <typename F, typename... Args>
+  void add_row_of(const std::string& names, F call) {
+    add_row(names, [names, call] {
+      for (const Picks& picks : all_picks({Hostile<std::decay_t<Args>>::count()...}))
+        run_once<F, Args...>(names, call, picks, std::index_sequence_for<Args...>());
+    });
   }
   template <typename F, typename... Args, size_t... I>
   static void run_once(const std::string& names, const F& call, const Picks& picks,
