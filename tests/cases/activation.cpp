@@ -2,11 +2,11 @@
 #include <numbers>
 
 #include "tests/cases/op_case.h"
+#include "tests/cases/references.h"
 
 namespace tapegrad::testing {
 namespace {
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double elu(double x) { return x > 0 ? x : std::exp(x) - 1; }
 double log_sigmoid(double x) { return std::fmin(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
 double hardsigmoid(double x) { return std::fmin(std::fmax(x / 6 + 0.5, 0.0), 1.0); }

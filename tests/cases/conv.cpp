@@ -10,7 +10,7 @@ struct Pair {
   int64_t height, width;
 };
 
-struct Setting {
+struct Conv2dSetting {
   Pair stride{1, 1}, padding{0, 0}, dilation{1, 1};
   int64_t groups = 1;
 
@@ -27,15 +27,15 @@ struct Setting {
 };
 
 /// Returns the element of an image that window (i, j) reads at (u, v); 0 in the padding.
-double seen(const Array& x, const Setting& s, int64_t n, int64_t c, int64_t i, int64_t j, int64_t u,
-            int64_t v) {
+double seen(const Array& x, const Conv2dSetting& s, int64_t n, int64_t c, int64_t i, int64_t j,
+            int64_t u, int64_t v) {
   const int64_t row = i * s.stride.height + u * s.dilation.height - s.padding.height;
   const int64_t column = j * s.stride.width + v * s.dilation.width - s.padding.width;
   if (row < 0 || row >= x.shape[2] || column < 0 || column >= x.shape[3]) return 0;
   return x.values.at(size_t(((n * x.shape[1] + c) * x.shape[2] + row) * x.shape[3] + column));
 }
 
-Reference conv2d(const Setting& s) {
+Reference conv2d(const Conv2dSetting& s) {
   return [s](const std::vector<Array>& in) {
     const Array &x = in[0], &w = in[1];
     const bool bias = in.size() > 2 && !in[2].values.empty();
@@ -57,7 +57,7 @@ Reference conv2d(const Setting& s) {
   };
 }
 
-Reference unfold(const Setting& s, Pair kernel) {
+Reference unfold(const Conv2dSetting& s, Pair kernel) {
   return [s, kernel](const std::vector<Array>& in) {
     const Shape& x = in[0].shape;
     const int64_t rows = s.rows(x[2], kernel.height), columns = s.columns(x[3], kernel.width);
@@ -71,7 +71,7 @@ Reference unfold(const Setting& s, Pair kernel) {
 }
 
 /// Adds every element of a patch to the position that unfold read it from.
-Reference fold(const Setting& s, Pair kernel, Pair size) {
+Reference fold(const Conv2dSetting& s, Pair kernel, Pair size) {
   return [s, kernel, size](const std::vector<Array>& in) {
     const Shape& from = in[0].shape;
     const int64_t channels = from[1] / (kernel.height * kernel.width);
@@ -94,7 +94,7 @@ Reference fold(const Setting& s, Pair kernel, Pair size) {
   };
 }
 
-OpCase conv_case(const Setting& s, Shape x, Shape weight, bool bias) {
+OpCase conv_case(const Conv2dSetting& s, Shape x, Shape weight, bool bias) {
   OpCase row{.op = "conv2d",
              .inputs = {Input{x}, Input{weight}, std::nullopt},
              .attributes = s.attributes(),
@@ -142,8 +142,8 @@ void conv_cases(OpCases& cases) {
   cases.push_back(conv_case({.padding = {1, 2}}, {1, 8, 2, 33}, {3, 8, 3, 3}, true));
   cases.push_back(conv_case({.padding = {1, 0}}, {2, 23, 2, 17}, {1, 23, 1, 3}, false));
 
-  const Setting plain, wide{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
-  for (const Setting& s : {plain, wide}) {
+  const Conv2dSetting plain, wide{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
+  for (const Conv2dSetting& s : {plain, wide}) {
     OpCase row{.op = "unfold",
                .inputs = {Input{{2, 2, 4, 5}}},
                .attributes = s.attributes(),

@@ -7,7 +7,7 @@ namespace {
 using Index = std::vector<int64_t>;
 
 /// Options of a convolution in 1 to 3 dimensions, one number per dimension.
-struct Setting {
+struct ConvSetting {
   Index stride, padding, dilation;
   int64_t groups = 1;
   Index output_padding = {};  // for transposed convolutions
@@ -24,7 +24,7 @@ struct Setting {
 /// Calls visit(index in x, index in y, index in weight) for every product of a convolution from x
 /// to y.
 template <typename Visit>
-void for_each_product(const Setting& s, const Shape& x, const Shape& y, const Shape& weight,
+void for_each_product(const ConvSetting& s, const Shape& x, const Shape& y, const Shape& weight,
                       Visit visit) {
   const int64_t in = x[1] / s.groups, out = y[1] / s.groups;
   for_each_index(y, [&](int64_t, const Index& to) {
@@ -47,7 +47,7 @@ void add_bias(Array& y, const std::vector<Array>& in) {
                  [&](int64_t flat, const Index& at) { y.values[flat] += in[2].values[at[1]]; });
 }
 
-Reference convolution(const Setting& s) {
+Reference convolution(const ConvSetting& s) {
   return [s](const std::vector<Array>& in) {
     Array y{{in[0].shape[0], in[1].shape[0]}, {}};
     for (int d = 0; d < s.dims(); ++d) {
@@ -67,7 +67,7 @@ Reference convolution(const Setting& s) {
 }
 
 /// A transposed convolution computes the products of a convolution from its result to its input.
-Reference transposed(const Setting& s) {
+Reference transposed(const ConvSetting& s) {
   return [s](const std::vector<Array>& in) {
     Array y{{in[0].shape[0], in[1].shape[1] * s.groups}, {}};
     for (int d = 0; d < s.dims(); ++d)
@@ -85,7 +85,7 @@ Reference transposed(const Setting& s) {
   };
 }
 
-OpCase conv_case(std::string op, Shape x, Shape weight, const Setting& s, bool bias) {
+OpCase conv_case(std::string op, Shape x, Shape weight, const ConvSetting& s, bool bias) {
   const bool back = !s.output_padding.empty();
   OpCase row{.op = std::move(op),
              .inputs = {Input{x}, Input{weight}},
@@ -103,7 +103,7 @@ void draw_conv(OpCases& cases, Choices& choices) {
   const int dims = int(choices.between(1, 3));
   const int64_t most = dims == 1 ? 15 : dims == 2 ? 7 : 3;
   const bool back = choices.flag();
-  Setting s;
+  ConvSetting s;
   s.groups = choices.of({1, 1, 2, 3});
   const int64_t in = choices.between(1, 3), out = choices.between(1, 3);  // channels per group
   Shape x{choices.between(1, 2), s.groups * in};
@@ -134,7 +134,7 @@ void draw_conv(OpCases& cases, Choices& choices) {
 }
 
 void conv_nd_cases(OpCases& cases) {
-  const auto add = [&](const char* op, Shape x, Shape weight, const Setting& s, bool bias) {
+  const auto add = [&](const char* op, Shape x, Shape weight, const ConvSetting& s, bool bias) {
     cases.push_back(conv_case(op, x, weight, s, bias));
   };
   add("conv1d", {2, 3, 7}, {4, 3, 3}, {{1}, {1}, {1}}, true);

@@ -1,13 +1,12 @@
 #include "tests/cases/drawn_cases.h"
 #include "tests/cases/op_case.h"
+#include "tests/cases/references.h"
 
 namespace tapegrad::testing {
 namespace {
 
 using Index = std::vector<int64_t>;
-const std::vector<DType> kMoved{f64, f32, bf16, f16, i64, u8, boolean};
-
-Input indices(const Shape& shape, int64_t bound) { return {shape, Fill::kIndices, bound}; }
+const std::vector<DType> kIndexed{f64, f32, bf16, f16, i64, u8, boolean};
 
 /// Returns the index with its entry of dimension dim replaced by the element of `which` at `at`.
 Index meant(Index index, const Array& which, int dim, const Index& at) {
@@ -75,13 +74,13 @@ void draw_index(OpCases& cases, Choices& choices) {
       row.op = "index_select";
       row.inputs = {whole(shape), indices({count}, bound)};
       row.reference = selected(dim, false);
-      row.dtypes = kMoved;
+      row.dtypes = kIndexed;
       break;
     case 1:
       row.op = "gather";
       row.inputs = {whole(shape), indices(part, bound)};
       row.reference = selected(dim, true);
-      row.dtypes = kMoved;
+      row.dtypes = kIndexed;
       break;
     case 2:
       row.op = "index_add";
@@ -120,14 +119,15 @@ void index_cases(OpCases& cases) {
           for (size_t j = 0; j < 3; ++j) y.values.push_back(in[1].values[size_t(id) * 3 + j]);
         return y;
       },
-      0, kMoved);
-  add("index_select", {Input{{4, 3}}, indices({5}, 4)}, along(0), selected(0, false), 0, kMoved);
+      0, kIndexed);
+  add("index_select", {Input{{4, 3}}, indices({5}, 4)}, along(0), selected(0, false), 0, kIndexed);
   add("index_select", {Input{{2, 4, 3}}, indices({5}, 4)}, along(-2), selected(1, false), 0,
-      kMoved);
-  add("index_select", {Input{{2, 4}}, indices({3}, 4)}, along(1), selected(1, false), 0, kMoved);
-  add("gather", {Input{{4, 3}}, indices({5, 3}, 4)}, along(0), selected(0, true), 0, kMoved);
-  add("gather", {Input{{3, 4, 2}}, indices({2, 5, 2}, 4)}, along(1), selected(1, true), 0, kMoved);
-  add("gather", {Input{{3, 4}}, indices({3, 2}, 4)}, along(-1), selected(1, true), 0, kMoved);
+      kIndexed);
+  add("index_select", {Input{{2, 4}}, indices({3}, 4)}, along(1), selected(1, false), 0, kIndexed);
+  add("gather", {Input{{4, 3}}, indices({5, 3}, 4)}, along(0), selected(0, true), 0, kIndexed);
+  add("gather", {Input{{3, 4, 2}}, indices({2, 5, 2}, 4)}, along(1), selected(1, true), 0,
+      kIndexed);
+  add("gather", {Input{{3, 4}}, indices({3, 2}, 4)}, along(-1), selected(1, true), 0, kIndexed);
   add("index_add", {Input{{4, 3}}, indices({5}, 4), Input{{5, 3}}},
       {{"dim", int64_t(0)}, {"alpha", 2.0}}, added(0, false, 2), 4,
       {f64, f32, bf16, f16, i64, i32});
@@ -138,11 +138,11 @@ void index_cases(OpCases& cases) {
   add("scatter_add", {Input{{3, 4}}, indices({3, 5}, 4), Input{{3, 5}}}, along(-1),
       added(1, true, 1), 4, sums);
   add("masked_fill", {Input{{2, 3}}, Input{{2, 3}, Fill::kBool}}, {{"value", int64_t(1)}},
-      masked(1), 0, kMoved);
+      masked(1), 0, kIndexed);
   add("masked_fill", {Input{{2, 4, 3}}, Input{{4, 3}, Fill::kBool}}, {{"value", -0.5}},
       masked(-0.5), 0, {f64, f32, bf16, f16});
   add("masked_fill_", {Input{{2, 3}}, Input{{3}, Fill::kBool}}, {{"value", int64_t(1)}}, masked(1),
-      0, kMoved);
+      0, kIndexed);
   add("one_hot", {indices({2, 3}, 4)}, {{"num_classes", int64_t(4)}},
       [](const std::vector<Array>& in) {
         Array y{{2, 3, 4}, {}};

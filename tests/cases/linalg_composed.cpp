@@ -42,7 +42,7 @@ OpCase exponential_case(Shape shape) {
           .dtypes = kMatrixTypes};
 }
 
-Array product_of(std::vector<Array> in) {
+Array product_of_chain(std::vector<Array> in) {
   Array y;
   const size_t last = in.size() - 1;
   const bool row = in[0].shape.rank() == 1, column = in[last].shape.rank() == 1;
@@ -59,7 +59,7 @@ Array product_of(std::vector<Array> in) {
 OpCase chain(std::vector<Input> factors) {
   return {.op = "linalg.multi_dot",
           .list = std::move(factors),
-          .reference = product_of,
+          .reference = product_of_chain,
           .tolerance = 32};
 }
 

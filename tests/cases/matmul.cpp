@@ -80,7 +80,7 @@ Array linear_gelu(const std::vector<Array>& in) {
   return y;
 }
 
-OpCase product(std::string op, Shape a, Shape b, Reference reference) {
+OpCase product_case(std::string op, Shape a, Shape b, Reference reference) {
   return {.op = std::move(op),
           .inputs = {Input{a}, Input{b}},
           .reference = std::move(reference),
@@ -113,7 +113,7 @@ void draw_matmul(OpCases& cases, Choices& choices) {
     shape.push_back(columns);
     return Input{shape, Fill::kIntegers};
   };
-  cases.push_back(product("matmul", {}, {}, matmul));
+  cases.push_back(product_case("matmul", {}, {}, matmul));
   cases.back().inputs = {operand(m, k), operand(k, n)};
   cases.back().tolerance = 0;
   cases.back().dtypes = {f64, f32, i64};
@@ -131,11 +131,11 @@ void matmul_cases(OpCases& cases) {
                                                                  {{2, 1, 2, 3}, {3, 3, 2}},
                                                                  {{4}, {2, 4, 3}},
                                                                  {{2, 3, 4}, {4}}})
-    cases.push_back(product("matmul", a, b, matmul));
-  cases.push_back(product("mm", {3, 5}, {5, 2}, matmul));
-  cases.push_back(product("bmm", {3, 2, 4}, {3, 4, 3}, matmul));
-  cases.push_back(product("dot", {5}, {5}, matmul));
-  cases.push_back(product("outer", {3}, {4}, outer));
+    cases.push_back(product_case("matmul", a, b, matmul));
+  cases.push_back(product_case("mm", {3, 5}, {5, 2}, matmul));
+  cases.push_back(product_case("bmm", {3, 2, 4}, {3, 4, 3}, matmul));
+  cases.push_back(product_case("dot", {5}, {5}, matmul));
+  cases.push_back(product_case("outer", {3}, {4}, outer));
   // The CPU's kernel for narrow layers needs at least eighteen rows.
   for (const Shape& x : {Shape{4, 3}, Shape{3}, Shape{2, 2, 3}, Shape{18, 3}})
     for (const auto& [op, reference] : std::vector<std::pair<std::string, Reference>>{
@@ -153,15 +153,15 @@ void matmul_cases(OpCases& cases) {
     return inputs;
   };
   for (const char* op : {"matmul", "linear"}) {
-    cases.push_back(product(op, {20, 64}, {64, 64}, linear));
+    cases.push_back(product_case(op, {20, 64}, {64, 64}, linear));
     cases.back().dtypes = {f32, bf16};
     if (cases.back().op == "matmul") cases.back().before = transposed;
     if (cases.back().op == "linear") cases.back().inputs.push_back(Input{{64}});
   }
   // A batch of products which are not tiny.
-  cases.push_back(product("bmm", {2, 20, 16}, {2, 16, 20}, matmul));
+  cases.push_back(product_case("bmm", {2, 20, 16}, {2, 16, 20}, matmul));
   // Sizes for which oneDNN multiplies a batch of bfloat16.
-  cases.push_back(product("bmm", {4, 16, 32}, {4, 32, 32}, matmul));
+  cases.push_back(product_case("bmm", {4, 16, 32}, {4, 32, 32}, matmul));
   cases.back().dtypes = {bf16};
   // Sizes for which cuBLASLt has algorithms.
   cases.push_back({.op = "linear_gelu",

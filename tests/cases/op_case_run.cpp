@@ -99,7 +99,7 @@ void expect_same(const Case& c, const std::vector<Tensor>& got, const std::vecto
     if (same_bits(got[k], expected[k])) continue;
     const double allowed = c.row().same_bits ? 0 : c.row().tolerance * epsilon(got[k].dtype());
     // The scale has a lower bound, since a sum that cancels leaves only rounding errors.
-    const double scale = std::max(largest(to_array(expected[k])), 1e-6);
+    const double scale = std::max(largest_magnitude(to_array(expected[k])), 1e-6);
     EXPECT_EQ(mismatch(to_array(got[k]), to_array(expected[k]), allowed, scale), "")
         << what << ' ' << k;
   }

@@ -141,7 +141,8 @@ void test_gradients(const Case& c) {
     ASSERT_EQ(got.gradients.size(), expected.gradients.size());
     // over all gradients, since terms may cancel in the gradient of a broadcast operand
     double scale = 0;
-    for (const Tensor& dx : expected.gradients) scale = std::max(scale, largest(to_array(dx)));
+    for (const Tensor& dx : expected.gradients)
+      scale = std::max(scale, largest_magnitude(to_array(dx)));
     for (size_t k = 0; k < got.gradients.size(); ++k)
       EXPECT_EQ(mismatch(to_array(got.gradients[k]), to_array(expected.gradients[k]),
                          std::max(16.0, 4 * c.row().tolerance) * epsilon(dtype), scale),
@@ -282,7 +283,7 @@ void test_rules(const Case& c) {
     const Results kernels = run(c, operands), ops = run(c, operands, /*create_graph=*/true);
     ASSERT_EQ(kernels.gradients.size(), ops.gradients.size());
     double scale = 1e-6;
-    for (const Tensor& dx : ops.gradients) scale = std::max(scale, largest(to_array(dx)));
+    for (const Tensor& dx : ops.gradients) scale = std::max(scale, largest_magnitude(to_array(dx)));
     const double allowed = std::max(64.0, c.row().tolerance) * epsilon(dtype);
     for (size_t k = 0; k < ops.gradients.size(); ++k)
       EXPECT_EQ(
@@ -308,7 +309,8 @@ void test_autocast(const Case& c) {
       EXPECT_EQ(mismatch(to_array(got.values[k]), to_array(expected.values[k]), allowed), "")
           << "value " << k;
     double scale = 0;
-    for (const Tensor& dx : expected.gradients) scale = std::max(scale, largest(to_array(dx)));
+    for (const Tensor& dx : expected.gradients)
+      scale = std::max(scale, largest_magnitude(to_array(dx)));
     for (size_t k = 0; k < got.gradients.size(); ++k)
       EXPECT_EQ(
           mismatch(to_array(got.gradients[k]), to_array(expected.gradients[k]), allowed, scale), "")

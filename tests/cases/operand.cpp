@@ -181,7 +181,7 @@ double epsilon(DType dtype) {
   }
 }
 
-double largest(const Array& x) {
+double largest_magnitude(const Array& x) {
   double result = 0;
   for (double value : x.values)
     if (std::isfinite(value)) result = std::max(result, std::abs(value));
@@ -189,7 +189,7 @@ double largest(const Array& x) {
 }
 
 std::string mismatch(const Array& got, const Array& expected, double tolerance) {
-  return mismatch(got, expected, tolerance, largest(expected));
+  return mismatch(got, expected, tolerance, largest_magnitude(expected));
 }
 
 std::string mismatch(const Array& got, const Array& expected, double tolerance, double scale) {

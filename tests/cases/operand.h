@@ -45,7 +45,7 @@ bool same_bits(const Tensor& a, const Tensor& b);
 double epsilon(DType dtype);
 
 /// Returns the largest finite magnitude; 0 if there is none.
-double largest(const Array& x);
+double largest_magnitude(const Array& x);
 
 /// Returns "" if all elements of `got` are within tolerance * scale of `expected`, otherwise
 /// describes the first that is not. The default scale is max|expected|. NaN equals NaN, and

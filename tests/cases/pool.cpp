@@ -6,7 +6,7 @@
 namespace tapegrad::testing {
 namespace {
 
-struct Setting {
+struct Pool2dSetting {
   int64_t kernel, stride, padding = 0, dilation = 1;
   bool ceil_mode = false, count_include_pad = true;
 
@@ -42,7 +42,7 @@ Array pooled(const Shape& x, int64_t rows, int64_t columns, Window window) {
   return y;
 }
 
-Reference max_pool(const Setting& s) {
+Reference max_pool(const Pool2dSetting& s) {
   return [s](const std::vector<Array>& in) {
     const Shape& x = in[0].shape;
     return pooled(x, s.windows(x[2]), s.windows(x[3]), [&](int64_t plane, int64_t i, int64_t j) {
@@ -59,7 +59,7 @@ Reference max_pool(const Setting& s) {
   };
 }
 
-Reference avg_pool(const Setting& s) {
+Reference avg_pool(const Pool2dSetting& s) {
   return [s](const std::vector<Array>& in) {
     const Shape& x = in[0].shape;
     return pooled(x, s.windows(x[2]), s.windows(x[3]), [&](int64_t plane, int64_t i, int64_t j) {
@@ -101,7 +101,7 @@ Reference adaptive(int64_t rows, int64_t columns) {
 }  // namespace
 
 void pool_cases(OpCases& cases) {
-  const std::vector<std::pair<Setting, Shape>> settings{
+  const std::vector<std::pair<Pool2dSetting, Shape>> settings{
       {{.kernel = 2, .stride = 2}, {2, 2, 4, 6}},
       {{.kernel = 2, .stride = 2}, {1, 2, 5, 5}},
       {{.kernel = 3, .stride = 1, .padding = 1}, {1, 2, 4, 4}},
@@ -119,13 +119,13 @@ void pool_cases(OpCases& cases) {
                      .reference = avg_pool(s),
                      .tolerance = 16});
   }
-  const Setting dilated{.kernel = 2, .stride = 1, .padding = 1, .dilation = 2};
+  const Pool2dSetting dilated{.kernel = 2, .stride = 1, .padding = 1, .dilation = 2};
   cases.push_back({.op = "max_pool2d",
                    .inputs = {Input{{1, 2, 4, 5}, Fill::kDistinct}},
                    .attributes = dilated.attributes(true),
                    .reference = max_pool(dilated)});
   // Rows that are long enough for the vectors of 2 x 2 windows, and images with a packed layout.
-  const Setting halves{.kernel = 2, .stride = 2}, overlapping{.kernel = 3, .stride = 1};
+  const Pool2dSetting halves{.kernel = 2, .stride = 2}, overlapping{.kernel = 3, .stride = 1};
   cases.push_back({.op = "max_pool2d",
                    .inputs = {Input{{1, 2, 5, 19}, Fill::kDistinct}},
                    .attributes = halves.attributes(true),
@@ -139,8 +139,8 @@ void pool_cases(OpCases& cases) {
                    .before = packed_images});
   // Windows of many elements.
   for (const auto& [s, shape] :
-       {std::pair(Setting{.kernel = 7, .stride = 7}, Shape{1, 2, 7, 7}),
-        std::pair(Setting{.kernel = 8, .stride = 4, .padding = 2}, Shape{1, 1, 12, 12})})
+       {std::pair(Pool2dSetting{.kernel = 7, .stride = 7}, Shape{1, 2, 7, 7}),
+        std::pair(Pool2dSetting{.kernel = 8, .stride = 4, .padding = 2}, Shape{1, 1, 12, 12})})
     cases.push_back({.op = "max_pool2d",
                      .inputs = {Input{shape, Fill::kDistinct}},
                      .attributes = s.attributes(true),

@@ -10,7 +10,7 @@ namespace {
 using Index = std::vector<int64_t>;
 
 /// Options of pooling in one, two or three dimensions, one number per dimension.
-struct Setting {
+struct PoolSetting {
   Index kernel = {}, stride = {}, padding = {}, dilation = {};
   bool ceil_mode = false, count_include_pad = true;
   int dims() const { return int(kernel.size()); }
@@ -23,7 +23,7 @@ struct Elements {
 };
 using Windows = std::vector<std::vector<Elements>>;  // per dimension
 
-Windows sliding(const Setting& s, const Shape& x) {
+Windows sliding(const PoolSetting& s, const Shape& x) {
   Windows all(size_t(s.dims()));
   for (int d = 0; d < s.dims(); ++d) {
     const int64_t n = x[2 + d], dilation = s.dilation.empty() ? 1 : s.dilation[d];
@@ -87,7 +87,7 @@ Array pooled(const Array& x, const Windows& windows, Kind kind, double p = 0) {
   return y;
 }
 
-Attributes attributes(const Setting& s, bool max) {
+Attributes attributes(const PoolSetting& s, bool max) {
   Attributes all{{"kernel_size", s.kernel},
                  {"stride", s.stride},
                  {"padding", s.padding},
@@ -115,7 +115,7 @@ void unpool_cases(OpCases& cases, const std::string& d, Shape shape, Index kerne
                    }});
 }
 
-OpCase max_case(const std::string& op, Shape shape, const Setting& s) {
+OpCase max_case(const std::string& op, Shape shape, const PoolSetting& s) {
   return {.op = op,
           .inputs = {Input{shape, Fill::kDistinct}},
           .attributes = attributes(s, true),
@@ -124,7 +124,7 @@ OpCase max_case(const std::string& op, Shape shape, const Setting& s) {
           }};
 }
 
-OpCase average_case(const std::string& d, Shape shape, const Setting& s) {
+OpCase average_case(const std::string& d, Shape shape, const PoolSetting& s) {
   const Kind kind = s.count_include_pad ? Kind::kAverage : Kind::kAverageInside;
   return {.op = "avg_pool" + d,
           .inputs = {Input{shape}},
@@ -147,7 +147,7 @@ OpCase adaptive_case(const std::string& d, Shape shape, const Index& sizes, bool
           .tolerance = 16};
 }
 
-OpCase power_case(const std::string& d, Shape shape, const Setting& s, double p) {
+OpCase power_case(const std::string& d, Shape shape, const PoolSetting& s, double p) {
   return {.op = "lp_pool" + d,
           .inputs = {Input{shape, Fill::kPositive}},
           .attributes = {{"norm_type", p}, {"kernel_size", s.kernel}, {"stride", s.stride}},
@@ -175,7 +175,7 @@ void draw_pool(OpCases& cases, Choices& choices) {
     cases.push_back(adaptive_case(d, shape, sizes, choices.flag()));
     return;
   }
-  Setting s;
+  PoolSetting s;
   s.ceil_mode = kind != 1 && choices.flag();
   s.count_include_pad = choices.flag();
   for (int i = 0; i < dims; ++i) {
@@ -197,7 +197,7 @@ void draw_pool(OpCases& cases, Choices& choices) {
 }
 
 void pool_nd_cases(OpCases& cases) {
-  const auto add = [&](const std::string& d, Shape shape, const Setting& s) {
+  const auto add = [&](const std::string& d, Shape shape, const PoolSetting& s) {
     if (d != "2d") cases.push_back(max_case("max_pool" + d, shape, s));  // covered by pool.cpp
     cases.push_back(max_case("max_pool" + d + "_with_indices", shape, s));
     if (d != "2d" && s.dilation.empty()) cases.push_back(average_case(d, shape, s));

@@ -2,13 +2,12 @@
 
 #include "tests/cases/drawn_cases.h"
 #include "tests/cases/op_case.h"
+#include "tests/cases/references.h"
 
 namespace tapegrad::testing {
 namespace {
 
 using Values = std::vector<double>;
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// w x + b; the bias is optional.
 Values affine(const Array& w, const Array* b, const Values& x) {
@@ -20,7 +19,7 @@ Values affine(const Array& w, const Array* b, const Values& x) {
   return y;
 }
 
-struct Setting {
+struct RecurrentSetting {
   std::string op;
   int layers = 1;
   bool bidirectional = false, batch_first = false, bias = true, states = true;
@@ -100,7 +99,7 @@ struct Setting {
   }
 };
 
-OpCase recurrence(Shape x, const Setting& s, int64_t hidden = 2) {
+OpCase recurrence(Shape x, const RecurrentSetting& s, int64_t hidden = 2) {
   const int64_t cells = s.layers * s.directions();
   OpCase row{.op = s.op,
              .inputs = {Input{x}, std::nullopt},
@@ -129,18 +128,18 @@ OpCase recurrence(Shape x, const Setting& s, int64_t hidden = 2) {
 
 void draw_recurrent(OpCases& cases, Choices& choices) {
   // rnn_relu has points without a derivative
-  const Setting s{.op = choices.of({"lstm", "gru", "rnn_tanh"}),
-                  .layers = int(choices.between(1, 3)),
-                  .bidirectional = choices.flag(),
-                  .batch_first = choices.flag(),
-                  .bias = choices.flag(),
-                  .states = choices.flag()};
+  const RecurrentSetting s{.op = choices.of({"lstm", "gru", "rnn_tanh"}),
+                           .layers = int(choices.between(1, 3)),
+                           .bidirectional = choices.flag(),
+                           .batch_first = choices.flag(),
+                           .bias = choices.flag(),
+                           .states = choices.flag()};
   const Shape x = draw_shape(choices, 3, 5);
   cases.push_back(recurrence(x, s, choices.between(1, 5)));
 }
 
 void recurrent_cases(OpCases& cases) {
-  const auto add = [&](Shape x, const Setting& s) { cases.push_back(recurrence(x, s)); };
+  const auto add = [&](Shape x, const RecurrentSetting& s) { cases.push_back(recurrence(x, s)); };
   for (const std::string op : {"lstm", "gru", "rnn_tanh", "rnn_relu"}) {
     add({3, 2, 3}, {op});
     add({2, 3, 2}, {.op = op, .bidirectional = true, .batch_first = true, .bias = false});

@@ -4,6 +4,7 @@
 
 #include "tests/cases/drawn_cases.h"
 #include "tests/cases/op_case.h"
+#include "tests/cases/references.h"
 
 namespace tapegrad::testing {
 namespace {
@@ -35,20 +36,6 @@ Reference over(std::vector<int64_t> dims, bool keepdim, std::function<double(con
   };
 }
 
-/// Sums in long double, since with drawn shapes hundreds of terms may cancel to less than one.
-double sum_of(const Values& xs) {
-  long double sum = 0;
-  for (double x : xs) sum += x;
-  return double(sum);
-}
-double mean_of(const Values& xs) { return sum_of(xs) / double(xs.size()); }
-double product_of(const Values& xs) {
-  double product = 1;
-  for (double x : xs) product *= x;
-  return product;
-}
-double largest_of(const Values& xs) { return *std::max_element(xs.begin(), xs.end()); }
-double smallest_of(const Values& xs) { return *std::min_element(xs.begin(), xs.end()); }
 double where_largest(const Values& xs) {
   return double(std::max_element(xs.begin(), xs.end()) - xs.begin());
 }
@@ -66,9 +53,9 @@ double log_sum_exp(const Values& xs) {
 }
 std::function<double(const Values&)> variance(double correction, bool root = false) {
   return [=](const Values& xs) {
-    const double mean = mean_of(xs);
+    const double middle = mean(xs);
     double sum = 0;
-    for (double x : xs) sum += (x - mean) * (x - mean);
+    for (double x : xs) sum += (x - middle) * (x - middle);
     const double var = sum / (double(xs.size()) - correction);
     return root ? std::sqrt(var) : var;
   };
@@ -86,21 +73,21 @@ std::function<double(const Values&)> norm_of(double p) {
 
 using Ints = std::vector<int64_t>;
 
-struct Row {
+struct ReduceRow {
   std::string op;
   std::function<double(const Values&)> f;
   Fill fill = Fill::kNormal;
   double tolerance = 16;
 };
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> all{
-      {"sum", sum_of},
-      {"mean", mean_of},
+const std::vector<ReduceRow>& rows() {
+  static const std::vector<ReduceRow> all{
+      {"sum", total},
+      {"mean", mean},
       {"var", variance(1)},
       {"std", variance(1, true)},
-      {"amax", largest_of, Fill::kDistinct, 0},
-      {"amin", smallest_of, Fill::kDistinct, 0},
+      {"amax", largest, Fill::kDistinct, 0},
+      {"amin", smallest, Fill::kDistinct, 0},
       {"any", any_of, Fill::kBool, 0},
       {"all", all_of, Fill::kBool, 0},
       {"norm", norm_of(2)},
@@ -109,7 +96,7 @@ const std::vector<Row>& rows() {
   return all;
 }
 
-OpCase reduction(const Row& of, Shape shape, Ints dims, bool keepdim) {
+OpCase reduction(const ReduceRow& of, Shape shape, Ints dims, bool keepdim) {
   OpCase row{.op = of.op, .inputs = {Input{shape, of.fill}}};
   if (!dims.empty()) row.attributes["dim"] = dims;
   if (keepdim) row.attributes["keepdim"] = true;
@@ -125,13 +112,13 @@ void draw_reduce(OpCases& cases, Choices& choices) {
   Ints dims;
   for (int i = 0; i < shape.rank(); ++i)
     if (choices.flag()) dims.push_back(draw_sign(choices, i, shape.rank()));
-  const Row& of = choices.of(rows());
+  const ReduceRow& of = choices.of(rows());
   if (of.op == "logsumexp" && dims.empty()) return;
   cases.push_back(reduction(of, shape, dims, choices.flag()));
 }
 
 void reduce_cases(OpCases& cases) {
-  for (const Row& of : rows()) {
+  for (const ReduceRow& of : rows()) {
     const auto add = [&](Shape shape, Ints dims, bool keepdim) {
       cases.push_back(reduction(of, shape, std::move(dims), keepdim));
     };
@@ -146,7 +133,7 @@ void reduce_cases(OpCases& cases) {
   cases.push_back({.op = "sum",
                    .inputs = {Input{{3, 0}}},
                    .attributes = {{"dim", Ints{1}}},
-                   .reference = over({1}, false, sum_of)});
+                   .reference = over({1}, false, total)});
   for (const Ints& dims : {Ints{2, 3}, Ints{0, 2, 3}, Ints{1, 2, 3}}) {
     cases.push_back(reduction(rows()[dims.size() % 2], {2, 32, 24, 24}, dims, dims[0] == 2));
     cases.back().dtypes = {f32, bf16};
@@ -157,7 +144,7 @@ void reduce_cases(OpCases& cases) {
                    .attributes = {{"shape", Ints{3, 1}}},
                    .reference =
                        [](const std::vector<Array>& inputs) {
-                         Array y = over({0, 2}, false, sum_of)(inputs);
+                         Array y = over({0, 2}, false, total)(inputs);
                          y.shape = {3, 1};
                          return y;
                        },
@@ -177,13 +164,13 @@ void reduce_cases(OpCases& cases) {
 
   cases.push_back({.op = "prod",
                    .inputs = {Input{{2, 3}}},
-                   .reference = over({}, false, product_of),
+                   .reference = over({}, false, product),
                    .tolerance = 16});
   for (int64_t dim : {0, 1, -1})
     cases.push_back({.op = "prod",
                      .inputs = {Input{{3, 5, 2}}},
                      .attributes = {{"dim", dim}, {"keepdim", dim == 1}},
-                     .reference = over({dim}, dim == 1, product_of),
+                     .reference = over({dim}, dim == 1, product),
                      .tolerance = 16});
 
   struct Extreme {
@@ -191,7 +178,7 @@ void reduce_cases(OpCases& cases) {
     double (*f)(const Values&);
   };
   for (const auto& [op, f] :
-       {Extreme{"max", largest_of}, Extreme{"min", smallest_of}, Extreme{"argmax", where_largest},
+       {Extreme{"max", largest}, Extreme{"min", smallest}, Extreme{"argmax", where_largest},
         Extreme{"argmin", where_smallest}}) {
     cases.push_back({.op = op,
                      .inputs = {Input{{3, 4}, Fill::kDistinct}},

@@ -1,11 +1,12 @@
 // Rows of ops/reshape.h, ops/join.h and ops/replace.h.
 #include "tests/cases/op_case.h"
+#include "tests/cases/references.h"
 
 namespace tapegrad::testing {
 namespace {
 
 using Index = std::vector<int64_t>;
-const std::vector<DType> kMoved{f64, f32, bf16, f16, i64};
+const std::vector<DType> kReshaped{f64, f32, bf16, f16, i64};
 
 /// The element at `index` of the result, by the elements of the inputs.
 using Element = double (*)(const std::vector<Array>& in, const Index& index);
@@ -22,9 +23,6 @@ double at(const Array& x, const Index& index) {
   return x.values[size_t(flat_index(x.shape, index))];
 }
 /// Returns the first input in another shape.
-Reference reshaped(const Shape& to) {
-  return [to](const std::vector<Array>& in) { return Array{to, in[0].values}; };
-}
 
 }  // namespace
 
@@ -36,12 +34,12 @@ void reshape_cases(OpCases& cases) {
                      .attributes = attributes,
                      .reference = reference,
                      .tolerance = 0,
-                     .dtypes = kMoved});
+                     .dtypes = kReshaped});
   };
   const auto join = [&](const char* op, const std::vector<Input>& list,
                         const Reference& reference) {
     cases.push_back(
-        {.op = op, .list = list, .reference = reference, .tolerance = 0, .dtypes = kMoved});
+        {.op = op, .list = list, .reference = reference, .tolerance = 0, .dtypes = kReshaped});
   };
   const Input matrix{{3, 4}}, row{{4}}, column{{3}};
   using In = const std::vector<Array>&;

@@ -3,6 +3,7 @@
 
 #include "tests/cases/drawn_cases.h"
 #include "tests/cases/op_case.h"
+#include "tests/cases/references.h"
 
 namespace tapegrad::testing {
 namespace {
@@ -24,23 +25,11 @@ Reference running(int dim, double (*f)(const std::vector<double>& so_far)) {
   };
 }
 
-double total(const std::vector<double>& x) {
-  double y = 0;
-  for (double value : x) y += value;
-  return y;
-}
-double product(const std::vector<double>& x) {
-  double y = 1;
-  for (double value : x) y *= value;
-  return y;
-}
 double log_sum(const std::vector<double>& x) {
   double y = 0;
   for (double value : x) y += std::exp(value);
   return std::log(y);
 }
-double largest(const std::vector<double>& x) { return *std::max_element(x.begin(), x.end()); }
-double smallest(const std::vector<double>& x) { return *std::min_element(x.begin(), x.end()); }
 
 /// n-th differences along rows of in[1] (prepended), in[0] and in[2] (appended).
 Reference differences(int n) {
@@ -69,7 +58,7 @@ Reference differences(int n) {
 
 const std::vector<DType> kFloats{f64, f32, bf16, f16}, kAll{f64, f32, bf16, f16, i64, i32};
 
-struct Row {
+struct ScanRow {
   const char* op;
   Fill fill;
   double (*f)(const std::vector<double>&);
@@ -85,12 +74,12 @@ struct Row {
             .dtypes = dtypes};
   }
 };
-const Row kRows[] = {{"cumsum", Fill::kNormal, total, 16, kAll},
-                     {"cumprod", Fill::kNormal, product, 8, kAll},
-                     {"cumprod", Fill::kIntegers, product, 8, kAll},  // with zeros
-                     {"logcumsumexp", Fill::kNormal, log_sum, 8, kFloats},
-                     {"cummax", Fill::kDistinct, largest, 0, kAll},
-                     {"cummin", Fill::kDistinct, smallest, 0, kAll}};
+const ScanRow kScans[] = {{"cumsum", Fill::kNormal, total, 16, kAll},
+                          {"cumprod", Fill::kNormal, product, 8, kAll},
+                          {"cumprod", Fill::kIntegers, product, 8, kAll},  // with zeros
+                          {"logcumsumexp", Fill::kNormal, log_sum, 8, kFloats},
+                          {"cummax", Fill::kDistinct, largest, 0, kAll},
+                          {"cummin", Fill::kDistinct, smallest, 0, kAll}};
 
 OpCase difference(std::vector<std::optional<Input>> inputs, int64_t n) {
   return {.op = "diff",
@@ -113,7 +102,7 @@ void draw_scan(OpCases& cases, Choices& choices) {
     cases.push_back(difference(inputs, n));
     return;
   }
-  const Row& row = choices.of(kRows);
+  const ScanRow& row = choices.of(kScans);
   const Shape shape = draw_shape(choices, int(choices.between(1, 4)), 7);
   const int dim = int(choices.below(size_t(shape.rank())));
   cases.push_back(row.along(shape, dim));
@@ -121,7 +110,7 @@ void draw_scan(OpCases& cases, Choices& choices) {
 }
 
 void scan_cases(OpCases& cases) {
-  for (const Row& row : kRows)
+  for (const ScanRow& row : kScans)
     for (const auto& [shape, dim] :
          {std::pair<Shape, int>{{3, 5}, 1}, {{3, 5}, 0}, {{2, 4, 3}, 1}, {{7}, 0}})
       cases.push_back(row.along(shape, dim));

@@ -2,15 +2,12 @@
 
 #include "tests/cases/drawn_cases.h"
 #include "tests/cases/op_case.h"
+#include "tests/cases/references.h"
 
 namespace tapegrad::testing {
 namespace {
 
 using Index = std::vector<int64_t>;
-
-Input indices(const Shape& shape, int64_t bound) {
-  return {.shape = shape, .fill = Fill::kIndices, .bound = bound};
-}
 
 /// y = x; then calls visit(element of y at the index, source) in row-major order of the index.
 Reference scattered(int dim, void (*visit)(double& y, double source)) {
@@ -45,20 +42,6 @@ Reference reduced(int dim, bool include_self, double (*f)(const std::vector<doub
   };
 }
 
-double sum(const std::vector<double>& x) {
-  double y = 0;
-  for (double value : x) y += value;
-  return y;
-}
-double product(const std::vector<double>& x) {
-  double y = 1;
-  for (double value : x) y *= value;
-  return y;
-}
-double mean(const std::vector<double>& x) { return sum(x) / double(x.size()); }
-double largest(const std::vector<double>& x) { return *std::max_element(x.begin(), x.end()); }
-double smallest(const std::vector<double>& x) { return *std::min_element(x.begin(), x.end()); }
-
 Array reference_masked_select(const std::vector<Array>& in) {
   Array y;
   for_each_index(in[0].shape, [&](int64_t flat, const Index& index) {
@@ -88,12 +71,12 @@ Array reference_nonzero(const std::vector<Array>& in) {
   return y;
 }
 
-struct Row {
+struct ScatterRow {
   const char* name;
   double (*f)(const std::vector<double>&);
 };
-constexpr Row kReductions[] = {
-    {"sum", sum}, {"prod", product}, {"mean", mean}, {"amax", largest}, {"amin", smallest}};
+constexpr ScatterRow kReductions[] = {
+    {"sum", total}, {"prod", product}, {"mean", mean}, {"amax", largest}, {"amin", smallest}};
 
 }  // namespace
 
@@ -114,7 +97,7 @@ void draw_scatter(OpCases& cases, Choices& choices) {
     row.reference = scattered(dim, [](double& y, double source) { y = source; });
     row.tolerance = 0;
   } else {
-    const Row& reduce = choices.of(kReductions);
+    const ScatterRow& reduce = choices.of(kReductions);
     const bool include_self = choices.flag();
     row.op = "scatter_reduce";
     row.reference = reduced(dim, include_self, reduce.f);
@@ -151,7 +134,7 @@ void scatter_cases(OpCases& cases) {
   add("scatter", {Input{{3, 4}}, indices({3, 2}, 4)}, {{"dim", int64_t(1)}, {"value", 0.5}},
       scattered(1, replace), {f64, f32, bf16, f16});
 
-  for (const Row& row : kReductions)
+  for (const ScatterRow& row : kReductions)
     for (bool include_self : {true, false})
       for (int64_t dim : {0, 1}) {
         const Shape index = dim == 0 ? Shape{6, 3} : Shape{4, 5};

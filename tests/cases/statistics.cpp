@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tests/cases/op_case.h"
+#include "tests/cases/references.h"
 
 namespace tapegrad::testing {
 namespace {
@@ -23,19 +24,12 @@ Reference of_all(double (*f)(const Values&)) {
   return [f](const std::vector<Array>& in) { return Array{{}, {f(in[0].values)}}; };
 }
 
-double total(const Values& x) {
-  double sum = 0;
-  for (double value : x) sum += value;
-  return sum;
-}
-double mean(const Values& x) { return total(x) / double(x.size()); }
 double variance(const Values& x) {
   double sum = 0;
   for (double value : x) sum += (value - mean(x)) * (value - mean(x));
   return sum / double(x.size() - 1);
 }
 double deviation(const Values& x) { return std::sqrt(variance(x)); }
-double smallest(const Values& x) { return *std::min_element(x.begin(), x.end()); }
 double median(Values x) {
   std::sort(x.begin(), x.end());
   return x[(x.size() - 1) / 2];

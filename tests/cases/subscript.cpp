@@ -1,13 +1,10 @@
 #include "tests/cases/op_case.h"
+#include "tests/cases/references.h"
 
 namespace tapegrad::testing {
 namespace {
 
 using Index = std::vector<int64_t>;
-
-Input indices(const Shape& shape, int64_t bound) {
-  return {.shape = shape, .fill = Fill::kIndices, .bound = bound};
-}
 
 /// Returns the source index of element `index` of the result; number(k, i) is element i of tensor
 /// k.

@@ -1,11 +1,12 @@
 #include "tests/cases/drawn_cases.h"
 #include "tests/cases/op_case.h"
+#include "tests/cases/references.h"
 
 namespace tapegrad::testing {
 namespace {
 
 using Index = std::vector<int64_t>;
-const std::vector<DType> kMoved{f64, f32, bf16, f16, i64, u8, boolean};
+const std::vector<DType> kViewed{f64, f32, bf16, f16, i64, u8, boolean};
 
 /// y[index] = x[source(index)] for a result of the given shape.
 Reference moved(const Shape& to, std::function<Index(Index)> source) {
@@ -19,10 +20,6 @@ Reference moved(const Shape& to, std::function<Index(Index)> source) {
 }
 
 /// Equal elements in equal order.
-Reference reshaped(const Shape& to) {
-  return [to](const std::vector<Array>& in) { return Array{to, in[0].values}; };
-}
-
 /// Concatenates the list's arrays of rank 2 along dim.
 Reference joined(int dim) {
   return [dim](const std::vector<Array>& in) {
@@ -75,7 +72,7 @@ void draw_view(OpCases& cases, Choices& choices) {
   const int rank = shape.rank(), dim = int(choices.below(size_t(rank)));
   const int64_t n = shape[dim], named = draw_sign(choices, dim, rank);
   OpCase row{
-      .op = {}, .inputs = {Input{shape}}, .tolerance = 0, .same_bits = true, .dtypes = kMoved};
+      .op = {}, .inputs = {Input{shape}}, .tolerance = 0, .same_bits = true, .dtypes = kViewed};
   const auto along = [&](const Line& line) {
     Shape to = shape;
     to[dim] = line.size;
@@ -194,7 +191,7 @@ void view_cases(OpCases& cases) {
                      .reference = reference,
                      .tolerance = 0,
                      .same_bits = true,
-                     .dtypes = kMoved});
+                     .dtypes = kViewed});
   };
   add("reshape", {2, 6}, {{"shape", Index{3, -1}}}, reshaped({3, 4}));
   add("reshape", {2, 3, 2}, {{"shape", Index{2, 6}}}, reshaped({2, 6}));
@@ -282,7 +279,7 @@ void view_cases(OpCases& cases) {
                    .reference = reshaped({2, 2}),
                    .tolerance = 0,
                    .same_bits = true,
-                   .dtypes = kMoved});
+                   .dtypes = kViewed});
   for (int dim : {0, 1}) {
     const Shape second = dim == 0 ? Shape{1, 3} : Shape{2, 4};
     cases.push_back({.op = "cat",
@@ -291,7 +288,7 @@ void view_cases(OpCases& cases) {
                      .reference = joined(dim),
                      .tolerance = 0,
                      .same_bits = true,
-                     .dtypes = kMoved});
+                     .dtypes = kViewed});
   }
   for (const int64_t width : {1, 2})  // many narrow blocks of columns
     cases.push_back({.op = "cat",
@@ -300,7 +297,7 @@ void view_cases(OpCases& cases) {
                      .reference = joined(2),
                      .tolerance = 0,
                      .same_bits = true,
-                     .dtypes = kMoved});
+                     .dtypes = kViewed});
   cases.push_back({.op = "stack",
                    .list = {Input{{2, 3}}, Input{{2, 3}}},
                    .attributes = {{"dim", int64_t(1)}},
@@ -312,7 +309,7 @@ void view_cases(OpCases& cases) {
                        },
                    .tolerance = 0,
                    .same_bits = true,
-                   .dtypes = kMoved});
+                   .dtypes = kViewed});
   cases.push_back({.op = "to",
                    .inputs = {Input{{2, 3}, Fill::kIntegers}},
                    .attributes = {{"dtype", std::string("float64")}},
@@ -330,7 +327,7 @@ void view_cases(OpCases& cases) {
                        },
                    .tolerance = 0,
                    .same_bits = true,
-                   .dtypes = kMoved});
+                   .dtypes = kViewed});
 }
 
 }  // namespace tapegrad::testing

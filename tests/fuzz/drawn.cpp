@@ -115,7 +115,7 @@ void check_values(const Drawn& drawn, const OpCase& row) {
   const NoGrad off;
   const Tensor got = drawn.call(constants(drawn.arranged(dense)))[0].value();
   // A result of few elements may cancel to less than its terms, so the scale has a lower bound.
-  const double scale = std::max(largest(expected), 0.25);
+  const double scale = std::max(largest_magnitude(expected), 0.25);
   const std::string fault =
       mismatch(to_array(got), expected, 4 * row.tolerance * epsilon(got.dtype()), scale);
   if (!fault.empty()) drawn.finding(fault);

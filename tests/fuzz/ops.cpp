@@ -98,9 +98,9 @@ double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b, do
   double most = 0, scale = 1;
   for (size_t k = 0; k < a.size(); ++k) {
     Array x = to_array(a[k]), y = to_array(b[k]);
-    scale = std::max(scale, largest(x));
+    scale = std::max(scale, largest_magnitude(x));
     for (size_t i = 0; i < x.values.size(); ++i) x.values[i] -= y.values[i];
-    most = std::max(most, largest(x));
+    most = std::max(most, largest_magnitude(x));
   }
   return most / (unit * scale);
 }
@@ -167,7 +167,7 @@ void expect_close(const Call& call, const std::vector<Tensor>& got,
                   const std::vector<Tensor>& expected, double tolerance, const std::string& what) {
   if (got.size() != expected.size()) fuzz::finding(call.text() + ", " + what + ": other results");
   double scale = 1;
-  for (const Tensor& y : expected) scale = std::max(scale, largest(to_array(y)));
+  for (const Tensor& y : expected) scale = std::max(scale, largest_magnitude(to_array(y)));
   for (size_t k = 0; k < got.size(); ++k) {
     const double allowed = tolerance * (jumps(call.row().op) ? scale : 1) *
                            std::max(epsilon(got[k].dtype()), epsilon(expected[k].dtype()));
@@ -226,7 +226,8 @@ void check_dtypes(const Call& call, const std::vector<Tensor>& dense, const Resu
   const Results expected = run(call, wide);
   if (expected.failed) return;
   for (const Tensor& y : expected.values)
-    if (!is_float(y.dtype()) || largest(to_array(y)) > 1e6) return;  // rounding decides the result
+    if (!is_float(y.dtype()) || largest_magnitude(to_array(y)) > 1e6)
+      return;  // rounding decides the result
   const double tolerance = std::max(200.0, 10 * call.row().tolerance);
   expect_close(call, plain.values, expected.values, tolerance + growth.values,
                "against float64: result");
