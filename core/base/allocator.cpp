@@ -20,6 +20,10 @@ namespace tapegrad {
 namespace {
 
 constexpr size_t kAlignment = 64;
+/// Alignment of blocks of at least kLargeBlock bytes. A processor compares the low 12 bits of the
+/// addresses of a load and of the stores before it. If a result lies 64 to 256 bytes behind an
+/// operand in these bits, as consecutive blocks of malloc() do, each load waits for a store.
+constexpr size_t kLargeAlignment = 512, kLargeBlock = 8192;
 constexpr size_t kHugePage = size_t(2) << 20;
 
 /// Eight size classes between consecutive powers of two: at most an eighth of a block is wasted.
@@ -31,7 +35,8 @@ size_t size_class(size_t bytes) {
 
 void* system_allocate(size_t bytes) {
   const bool huge = bytes >= 2 * kHugePage;
-  void* block = std::aligned_alloc(huge ? kHugePage : kAlignment,
+  const size_t small = bytes >= kLargeBlock ? kLargeAlignment : kAlignment;
+  void* block = std::aligned_alloc(huge ? kHugePage : small,
                                    huge ? (bytes + kHugePage - 1) / kHugePage * kHugePage : bytes);
 #ifdef __linux__
   if (huge && block != nullptr) madvise(block, bytes, MADV_HUGEPAGE);  // a hint that may be refused

@@ -64,6 +64,16 @@ TEST_F(CpuMemory, WasteIsAtMostAnEighth) {
   }
 }
 
+/// A load waits for an earlier store to a slightly higher address in the low 12 bits.
+TEST_F(CpuMemory, LargeBlocksAreAMultipleOf512BytesApart) {
+  std::vector<Tensor> blocks;
+  for (const int64_t bytes : {8192, 16384, 20000, 65536, 200000})
+    for (int i = 0; i < 4; ++i) {
+      blocks.push_back(Tensor::empty({bytes}, u8));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(blocks.back().storage().data()) % 512, 0u) << bytes;
+    }
+}
+
 TEST_F(CpuMemory, T52_LimitIsAnErrorWithNumbersAndTheNextSmallerOneSucceeds) {
   set_memory_limit(before_.in_use + 10 * kMega);
   const Tensor a = mega(6);

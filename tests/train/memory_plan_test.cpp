@@ -14,7 +14,7 @@ using Values = std::vector<PlannedValue>;
 void check(const Values& values, const MemoryPlan& plan) {
   ASSERT_EQ(plan.offsets.size(), values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    EXPECT_EQ(plan.offsets[i] % 64, 0u);
+    EXPECT_EQ(plan.offsets[i] % (values[i].bytes < 8192 ? 64 : 512), 0u);
     EXPECT_LE(plan.offsets[i] + values[i].bytes, plan.bytes);
     for (size_t k = 0; k < i; ++k) {
       if (values[i].last < values[k].first || values[k].last < values[i].first) continue;

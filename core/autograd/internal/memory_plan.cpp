@@ -6,10 +6,15 @@
 namespace tapegrad {
 namespace {
 
-constexpr size_t kPlaceAlign = 64;
 constexpr size_t kSmallValue = 1024;  // most bytes of a small value
+// Places of values of at least kWideValue bytes have the alignment of such blocks of memory
+// (core/base/allocator.cpp).
+constexpr size_t kPlaceAlign = 64, kWideAlign = 512, kWideValue = 8192;
 
-size_t aligned(size_t bytes) { return (bytes + kPlaceAlign - 1) / kPlaceAlign * kPlaceAlign; }
+size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+size_t aligned(size_t bytes) {
+  return round_up(bytes, bytes < kWideValue ? kPlaceAlign : kWideAlign);
+}
 
 /// Returns the largest number of bytes needed in one step.
 size_t most_at_once(const std::vector<PlannedValue>& values) {
@@ -35,6 +40,22 @@ MemoryPlan plan_memory(const std::vector<PlannedValue>& values) {
   std::vector<size_t> small, large;
   for (size_t i = 0; i < values.size(); ++i)
     (values[i].bytes <= kSmallValue ? small : large).push_back(i);
+  std::ranges::stable_sort(large, std::greater(), [&](size_t i) { return values[i].bytes; });
+  std::vector<size_t> placed;  // in the order of their offsets
+  for (const size_t i : large) {
+    const size_t bytes = aligned(values[i].bytes);
+    size_t offset = 0;
+    for (const size_t other : placed) {
+      if (values[other].last < values[i].first || values[other].first > values[i].last) continue;
+      if (plan.offsets[other] >= offset + bytes) break;
+      offset = std::max(offset, plan.offsets[other] + aligned(values[other].bytes));
+    }
+    plan.offsets[i] = offset;
+    plan.bytes = std::max(plan.bytes, offset + bytes);
+    placed.insert(
+        std::ranges::upper_bound(placed, offset, {}, [&](size_t k) { return plan.offsets[k]; }), i);
+  }
+
   std::ranges::stable_sort(small, {}, [&](size_t i) { return values[i].first; });
   std::map<size_t, std::multimap<size_t, size_t>> slots;  // by size: last step of use -> offset
   for (const size_t i : small) {
@@ -51,23 +72,6 @@ MemoryPlan plan_memory(const std::vector<PlannedValue>& values) {
     }
     used.emplace(values[i].last, offset);
     plan.offsets[i] = offset;
-  }
-
-  const size_t base = plan.bytes;
-  std::ranges::stable_sort(large, std::greater(), [&](size_t i) { return values[i].bytes; });
-  std::vector<size_t> placed;  // in the order of their offsets
-  for (const size_t i : large) {
-    const size_t bytes = aligned(values[i].bytes);
-    size_t offset = base;
-    for (const size_t other : placed) {
-      if (values[other].last < values[i].first || values[other].first > values[i].last) continue;
-      if (plan.offsets[other] >= offset + bytes) break;
-      offset = std::max(offset, plan.offsets[other] + aligned(values[other].bytes));
-    }
-    plan.offsets[i] = offset;
-    plan.bytes = std::max(plan.bytes, offset + bytes);
-    placed.insert(
-        std::ranges::upper_bound(placed, offset, {}, [&](size_t k) { return plan.offsets[k]; }), i);
   }
   return plan;
 }

@@ -13,7 +13,7 @@ struct PlannedValue {
 };
 
 struct MemoryPlan {
-  std::vector<size_t> offsets;  // of each value, multiples of 64
+  std::vector<size_t> offsets;  // of each value, multiples of 64, or 512 from 8192 bytes on
   size_t bytes = 0;             // of the block
   size_t least = 0;             // largest number of bytes needed at the same time
 };
