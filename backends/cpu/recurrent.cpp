@@ -4,7 +4,6 @@
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/map.h"
 #include "backends/formulas_recurrent.h"
-#include "core/base/error.h"
 #include "ops/internal/recurrent_sequence.h"
 
 namespace tapegrad::backends::cpu {
@@ -138,15 +137,13 @@ void pack_factor(const Tensor& b, const Tensor& bias, int64_t rows, Tensor& pack
   const int64_t k = b.shape()[0], n = b.shape()[1];
   if (!is_plain(k, n, b.strides()[0], b.strides()[1]))
     return pack_factor(b.contiguous(), bias, rows, packed);
-  if (packed_bytes(rows, n, k, bool(bias)) > packed.numel() * int64_t(sizeof(float)))
-    fail<Error>("pack_factor: oneDNN's layout of [", k, ", ", n, "] has more padding");
   pack_dnnl(rows, n, k, {b.data<float>(), b.strides()[0], b.strides()[1]}, bool(bias),
-            packed.data<float>());
+            packed.data<float>(), packed.numel());
 }
 
 void multiply_by_packed(const Tensor& a, const Tensor& packed, const Tensor& bias, Tensor& y) {
   multiply_packed(a.shape()[0], y.shape()[1], a.shape()[1], a.data<float>(), packed.data<float>(),
-                  or_null<float>(bias), y.data<float>());
+                  packed.numel(), or_null<float>(bias), y.data<float>());
 }
 
 }  // namespace

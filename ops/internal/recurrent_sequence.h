@@ -40,7 +40,8 @@ extern constinit Kernel<void(const Tensor& gates, const Tensor& h_before, const 
 // devices without these.
 
 /// Writes b [k, n] to `packed` in the layout that products a b + bias with `rows` rows read
-/// fastest. `packed` has the sizes of b, rounded up to multiples of 64. The bias may be empty.
+/// fastest. `packed` is contiguous and has at least the elements of b; the sizes of b, rounded up
+/// to multiples of 64, are enough for the padding of all layouts. The bias may be empty.
 extern constinit Kernel<void(const Tensor& b, const Tensor& bias, int64_t rows, Tensor& packed)>
     pack_factor;
 /// Computes y = a b + bias for the b that pack_factor() packed for a's rows.

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -132,6 +133,31 @@ TEST(Recurrent, LargeWeightsOfManySteps) {
                 2e-6 * (1 + amax(abs(exact[i])).item<double>()))
           << gates << ' ' << i;
   }
+}
+
+/// Packed factors with and without room for the padding of oneDNN's layout, compared with sums in
+/// float64.
+TEST(Recurrent, ProductsByPackedFactors) {
+  if (!kernels::pack_factor.has(DeviceType::kCpu, f32)) GTEST_SKIP() << "needs AVX-512";
+  manual_seed(5);
+  for (const auto& [rows, k, n] : {std::array<int64_t, 3>{1, 7, 1}, {3, 130, 70}, {20, 64, 128}})
+    for (const bool has_bias : {false, true})
+      for (const bool is_transposed : {false, true}) {
+        const Variable a = randn({rows, k}), bias = randn({n});
+        const Variable b = is_transposed ? randn({n, k}).t() : randn({k, n});
+        const Tensor with_bias = has_bias ? bias.value() : Tensor();
+        Variable exact = sum(a.to(f64).unsqueeze(2) * b.to(f64), 1);
+        if (has_bias) exact = exact + bias.to(f64);
+        for (const int64_t unit : {1, 64}) {
+          Tensor packed =
+              Tensor::empty({(k + unit - 1) / unit * unit, (n + unit - 1) / unit * unit}, f32);
+          Tensor y = Tensor::empty({rows, n}, f32);
+          kernels::pack_factor(b.value(), with_bias, rows, packed);
+          kernels::multiply_by_packed(a.value(), packed, with_bias, y);
+          EXPECT_LT(amax(abs(Variable(y).to(f64) - exact)).item<double>(), 1e-5 * double(k))
+              << rows << ' ' << k << ' ' << n << ' ' << unit;
+        }
+      }
 }
 
 /// Weights of one bidirectional layer for two features and two hidden numbers.

@@ -31,7 +31,7 @@ struct MatmulProblem {
   Numbers numbers;
   int64_t batch = 0;  // number of products; 0: one, of operands of rank 2
   int64_t a_matrix = 0, b_matrix = 0;
-  bool packed = false;  // whether oneDNN chooses the layout of b
+  int64_t room = 0;  // elements for a b whose layout oneDNN chooses; 0: b has the strides above
 
   auto operator<=>(const MatmulProblem&) const = default;
 };
@@ -53,8 +53,8 @@ std::shared_ptr<const MatmulPlan> make_matmul_plan(const MatmulProblem& p) {
     return memory::desc({p.batch, rows, columns}, type, memory::dims{matrix, row, column});
   };
   plan->a = matrices(p.m, p.k, operand, p.a_matrix, p.a_row, p.a_column);
-  plan->b = p.packed ? memory::desc({p.k, p.n}, operand, memory::format_tag::any)
-                     : matrices(p.k, p.n, operand, p.b_matrix, p.b_row, p.b_column);
+  plan->b = p.room > 0 ? memory::desc({p.k, p.n}, operand, memory::format_tag::any)
+                       : matrices(p.k, p.n, operand, p.b_matrix, p.b_row, p.b_column);
   plan->c = matrices(p.m, p.n, result, p.m * p.n, p.n, 1);
   if (p.bias) plan->bias = memory::desc({1, p.n}, result, memory::dims{p.n, 1});
   dnnl::primitive_attr attributes;
@@ -62,6 +62,11 @@ std::shared_ptr<const MatmulPlan> make_matmul_plan(const MatmulProblem& p) {
   const dnnl::matmul::primitive_desc description({plan->a, plan->b, plan->bias, plan->c},
                                                  attributes, dnnl_engine());
   plan->b = description.weights_desc();
+  if (p.room > 0 && plan->b.get_size() > size_t(p.room) * sizeof(float)) {  // too much padding
+    MatmulProblem plain = p;
+    plain.room = 0, plain.b_row = p.n, plain.b_column = 1;
+    return make_matmul_plan(plain);
+  }
   plan->scratch = description.scratchpad_desc();
   plan->primitive = dnnl::matmul(description);
   return plan;
@@ -90,7 +95,7 @@ void run(const MatmulProblem& problem, const void* a, const void* b, const void*
 }
 
 /// The product of a contiguous a and a packed b.
-MatmulProblem packed_problem(int64_t m, int64_t n, int64_t k, bool bias) {
+MatmulProblem packed_problem(int64_t m, int64_t n, int64_t k, bool bias, int64_t room) {
   return {.m = m,
           .n = n,
           .k = k,
@@ -101,7 +106,7 @@ MatmulProblem packed_problem(int64_t m, int64_t n, int64_t k, bool bias) {
           .threads = omp_get_max_threads(),
           .bias = bias,
           .numbers = Numbers::kFloat,
-          .packed = true};
+          .room = room};
 }
 
 /// An operand for the primitive: the matrix itself, or a copy rounded to bfloat16 without gaps
@@ -159,16 +164,11 @@ void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a0, Matrix<flo
   });
 }
 
-int64_t packed_bytes(int64_t m, int64_t n, int64_t k, bool bias) {
-  return with_dnnl("matmul", [&] {
-    return int64_t(matmul_plan_for(packed_problem(m, n, k, bias))->b.get_size());
-  });
-}
-
-void pack_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> b0, bool bias, float* packed) {
+void pack_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> b0, bool bias, float* packed,
+               int64_t room) {
   const auto b = with_valid_strides(k, n, b0);
   with_dnnl("matmul", [&] {
-    const auto plan = matmul_plan_for(packed_problem(m, n, k, bias));
+    const auto plan = matmul_plan_for(packed_problem(m, n, k, bias, room));
     memory from =
         memory_of({{k, n}, memory::data_type::f32, memory::dims{b.row, b.column}}, b.data);
     memory to = memory_of(plan->b, packed);
@@ -178,8 +178,9 @@ void pack_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> b0, bool bias, flo
 }
 
 void multiply_packed(int64_t m, int64_t n, int64_t k, const float* a, const float* packed,
-                     const float* bias, float* c) {
-  with_dnnl("matmul", [&] { run(packed_problem(m, n, k, bias != nullptr), a, packed, bias, c); });
+                     int64_t room, const float* bias, float* c) {
+  with_dnnl("matmul",
+            [&] { run(packed_problem(m, n, k, bias != nullptr, room), a, packed, bias, c); });
 }
 
 void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a0, Matrix<bfloat16> b0,

@@ -34,12 +34,13 @@ void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<b
 void multiply_dnnl(int64_t batch, int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a,
                    int64_t a_matrix, Matrix<bfloat16> b, int64_t b_matrix, bfloat16* c);
 
-/// Returns the bytes of a factor b [k, n] in the layout that products of m rows read fastest.
-int64_t packed_bytes(int64_t m, int64_t n, int64_t k, bool bias);
-/// Writes b in that layout.
-void pack_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> b, bool bias, float* packed);
-/// Computes c = a b + bias for a contiguous a and a packed b. The bias may be null.
+/// Writes a factor b [k, n] to memory for `room` elements, in the layout that products of m rows
+/// read fastest, or in row-major order if there is no room for the padding of that layout.
+void pack_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> b, bool bias, float* packed,
+               int64_t room);
+/// Computes c = a b + bias for a contiguous a and a b that pack_dnnl() packed for the same sizes
+/// and room. The bias may be null.
 void multiply_packed(int64_t m, int64_t n, int64_t k, const float* a, const float* packed,
-                     const float* bias, float* c);
+                     int64_t room, const float* bias, float* c);
 
 }  // namespace tapegrad::backends::cpu
