@@ -19,6 +19,7 @@
 #include "ops/random.h"
 #include "ops/rearrange.h"
 #include "ops/settings.h"
+#include "ops/softmax.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "tests/train/expect_same_bits.h"
@@ -279,6 +280,28 @@ TEST(Segment, ValuesComputedTwiceHaveTheSameBits) {
     EXPECT_TRUE(step.is_graphed()) << step.reason();
   }
   EXPECT_LT(double(peaks[true]), 0.8 * double(peaks[false]));
+}
+
+/// One layer of a graph attention network (GATv2). The product with the weights separates the
+/// segments of the forward and the backward pass.
+Variables attention_of_sums(GraphedStep::Inputs in) {
+  const Variable u = in[0].detach().requires_grad_(), v = in[1].detach().requires_grad_();
+  const Variable scores = sum(leaky_relu(u.unsqueeze(2) + v.unsqueeze(1), 0.2) * in[2], 3);
+  const Variable loss = sum(square(matmul(softmax(scores, 2), v)));
+  loss.backward();
+  return {loss, u.grad(), v.grad()};
+}
+
+TEST(Segment, SumsOfSmallOperandsAreAddedAgainInTheBackwardPass) {
+  const Variables inputs{randn({8, 60, 24}), randn({8, 60, 24}), randn({24})};
+  GraphedStep step(attention_of_sums, inputs, {.warmup = 1});
+  for (int i = 0; i < 4; ++i) {
+    const Variables expected = attention_of_sums(inputs), got = step.run_all(inputs);
+    for (size_t k = 0; k < got.size(); ++k)
+      EXPECT_TRUE(same_bits(got[k].value(), expected[k].value())) << i << ", result " << k;
+  }
+  EXPECT_TRUE(step.is_graphed()) << step.reason();
+  EXPECT_EQ(step.explain().find("MB by add at"), std::string::npos) << step.explain();
 }
 
 /// While a step is recorded, no storage has a packed layout yet.

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/autograd/internal/memory_plan.h"
-#include "core/autograd/internal/repetition_plan.h"
 #include "core/base/allocator.h"
 #include "core/base/context.h"
 #include "core/base/error.h"
@@ -124,7 +123,10 @@ void RecordedStep::stop() {
 bool RecordedStep::end(bool repeats) {
   values_ahead_.clear();
   for (const Revised& revised : revised_) revised.restore();  // the calls are made again
-  if (repeats && saves_memory()) insert_repetitions();
+  if (repeats && saves_memory())
+    insert(plan_repetitions(calls_, kShareOfMemory, [&](const TensorStorage& storage) {
+      return own_.contains(&storage) && storage.is_only_lent();
+    }));
   stop();
   // Segments depend on the layouts that the first run finds.
   for (size_t i = 0; i < calls_.size(); ++i) groups_.push_back({{.calls = {i}}, nullptr});
@@ -229,11 +231,7 @@ Tensor RecordedStep::take(const Tensor& result) {
 }
 
 /// Inserts calls that compute some values again before a later use.
-void RecordedStep::insert_repetitions() {
-  const std::vector<Repetition> plan =
-      plan_repetitions(calls_, kShareOfMemory, [&](const TensorStorage& storage) {
-        return own_.contains(&storage) && storage.is_only_lent();
-      });
+void RecordedStep::insert(const std::vector<Repetition>& plan) {
   using Tensors = std::unordered_map<const TensorStorage*, Tensor>;
   const auto add_like = [](Tensors& tensors, const Tensor& x) {
     const int64_t elements = int64_t(x.storage().bytes()) / size_of(x.dtype());
@@ -285,6 +283,14 @@ void RecordedStep::plan_segments() {
     return own_.contains(&storage) && storage.is_only_lent();
   };
   std::vector<StepGroup> groups = plan_groups(calls_, is_own);
+  if (!saves_memory())
+    if (const auto plan = plan_recomputations(calls_, groups, is_own); !plan.empty()) {
+      const detail::UseRecorder use(this);
+      is_capturing_ = true;  // new storages get no memory
+      insert(plan);
+      is_capturing_ = false;
+      groups = plan_groups(calls_, is_own);
+    }
   absorbed_ = absorb_activations(calls_, groups, is_own);
   for (StepGroup& group : groups) groups_.push_back({std::move(group), nullptr});
   plan_storages();

@@ -23,6 +23,7 @@
 
 #include "core/autograd/internal/capture.h"
 #include "core/autograd/internal/epilogue_plan.h"
+#include "core/autograd/internal/repetition_plan.h"
 #include "core/autograd/internal/segment.h"
 #include "core/autograd/internal/step_trace.h"
 
@@ -114,7 +115,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   bool save_revised();
   Tensor run_ahead(const Tensor& x);
   void put_ahead();
-  void insert_repetitions();
+  void insert(const std::vector<Repetition>& plan);
   void plan_segments();
   void plan_storages();
   void observe_layouts(StepCall& step) const;

@@ -13,6 +13,17 @@ namespace {
 constexpr size_t kFewestBytes = size_t(64) << 10;  // of a value that is worth a repetition
 constexpr size_t kMostRepeated = 3;                // that compute one value
 
+// Of a value of which a segment computes another copy instead of reading it: its bytes, and the
+// largest share of them that the operands have, if they are read for the copy only, and if they
+// have to remain in memory longer.
+constexpr size_t kFewestRecomputed = size_t(256) << 10;
+constexpr size_t kShareRead = 2, kShareKept = 8;
+
+/// Elementwise kernels that take less time than writing their result beyond the first-level cache
+/// and reading it again.
+constexpr std::string_view kFew[] = {"add", "sub",  "mul",        "neg",
+                                     "abs", "relu", "leaky_relu", "square"};
+
 /// Kernels, besides elementwise ones, that take little more time than reading their operands.
 constexpr std::string_view kCheap[] = {"batch_norm", "layer_norm"};
 
@@ -25,6 +36,11 @@ bool depends_on_layout(const RecordedCall& call) {
 bool is_cheap(const RecordedCall& call) {
   return call.parts() == Parts::kElements ||
          std::ranges::find(kCheap, call.name()) != std::end(kCheap);
+}
+
+bool has_few_operations(const StepCall& step) {
+  return step.call->parts() == Parts::kElements && step.packed.empty() &&
+         std::ranges::find(kFew, step.call->name()) != std::end(kFew);
 }
 
 /// Accesses of the calls to a storage.
@@ -74,6 +90,37 @@ class RepetitionPlanner {
     const auto goal = size_t(double(peak().bytes) * share);
     for (Peak now = peak(); now.bytes > goal; now = peak())
       if (!split_at(now.call)) break;
+    return plan();
+  }
+
+  std::vector<Repetition> run(const std::vector<StepGroup>& groups) {
+    constexpr size_t kNone = SIZE_MAX;
+    std::vector<size_t> segment(calls_.size(), kNone);  // of each call
+    for (size_t i = 0; i < groups.size(); ++i)
+      if (groups[i].calls.size() > 1)
+        for (const size_t call : groups[i].calls) segment[call] = i;
+    for (Value& value : values_) {
+      if (value.makers.empty() || value.storage->bytes() < kFewestRecomputed) continue;
+      const size_t home = segment[value.makers[0]];
+      const auto is_home = [&](size_t call) { return segment[call] == home; };
+      const auto next = std::ranges::find_if_not(value.uses, is_home);
+      if (home == kNone || next == value.uses.end() || segment[*next] == kNone) continue;
+      const bool moves = std::all_of(next, value.uses.end(),
+                                     [&](size_t use) { return segment[use] == segment[*next]; });
+      const bool has_few = std::ranges::all_of(value.makers, [&](size_t maker) {
+        return is_home(maker) && has_few_operations(calls_[maker]);
+      });
+      if (moves && has_few && is_cheaper(value, *next, segment)) value.split = *next;
+    }
+    return plan();
+  }
+
+ private:
+  struct Peak {
+    size_t call, bytes;
+  };
+
+  std::vector<Repetition> plan() const {
     std::vector<Repetition> plan;
     for (const Value& value : values_)
       if (value.split != SIZE_MAX) plan.push_back({value.storage, value.makers, value.split});
@@ -82,10 +129,29 @@ class RepetitionPlanner {
     return plan;
   }
 
- private:
-  struct Peak {
-    size_t call, bytes;
-  };
+  /// Returns whether the segment of the use can compute the value with less traffic of memory than
+  /// by reading it. `segment` has the segments of the calls.
+  bool is_cheaper(const Value& value, size_t use, const std::vector<size_t>& segment) const {
+    const size_t bytes = value.storage->bytes();
+    size_t read = 0, kept = 0;
+    for (const size_t maker : value.makers)
+      for (const size_t number : operands_[maker]) {
+        const Value& operand = values_[number];
+        if (&operand == &value) continue;
+        if (operand.is_written(maker, use) || std::ranges::binary_search(operand.writes, maker))
+          return false;
+        if (operand.split != SIZE_MAX) {  // it is computed again as well, if in the same segment
+          if (operand.split > use || segment[operand.split] != segment[use]) return false;
+          continue;
+        }
+        const size_t size = operand.storage->bytes();
+        if (!operand.is_there(use)) kept += size;
+        const bool is_read = std::ranges::any_of(
+            operand.uses, [&](size_t call) { return segment[call] == segment[use]; });
+        if (!is_read) read += size;
+      }
+    return read <= bytes / kShareRead && kept <= bytes / kShareKept;
+  }
 
   /// The calls that write the value must be its first uses, and must be cheap.
   void find_makers(Value& value) const {
@@ -195,6 +261,12 @@ std::vector<Repetition> plan_repetitions(
     const std::vector<StepCall>& calls, double share,
     const std::function<bool(const TensorStorage& storage)>& is_temporary) {
   return RepetitionPlanner(calls, is_temporary).run(share);
+}
+
+std::vector<Repetition> plan_recomputations(
+    const std::vector<StepCall>& calls, const std::vector<StepGroup>& groups,
+    const std::function<bool(const TensorStorage& storage)>& is_temporary) {
+  return RepetitionPlanner(calls, is_temporary).run(groups);
 }
 
 }  // namespace tapegrad

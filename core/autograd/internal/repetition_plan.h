@@ -1,11 +1,12 @@
-// Values of a captured step that are computed twice. The memory that they would occupy between two
-// of their uses costs more than the time of a cheap kernel.
+// Values of a captured step that are computed twice: the memory that they would occupy between two
+// of their uses, or the time to write and read it, costs more than a cheap kernel.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <vector>
 
+#include "core/autograd/internal/segment_plan.h"
 #include "core/autograd/internal/step_call.h"
 
 namespace tapegrad {
@@ -23,6 +24,13 @@ struct Repetition {
 /// in the order of insertion.
 std::vector<Repetition> plan_repetitions(
     const std::vector<StepCall>& calls, double share,
+    const std::function<bool(const TensorStorage& storage)>& is_temporary);
+
+/// Chooses values that one segment computes and another one uses, if the other segment can compute
+/// them from operands that it reads anyway or that are much smaller. Neither segment then writes
+/// the value to memory. `groups` is the plan without repetitions.
+std::vector<Repetition> plan_recomputations(
+    const std::vector<StepCall>& calls, const std::vector<StepGroup>& groups,
     const std::function<bool(const TensorStorage& storage)>& is_temporary);
 
 }  // namespace tapegrad

@@ -138,7 +138,8 @@ class SegmentPlanner {
     for (size_t i = 0; i < infos_.size(); ++i) {
       std::set<size_t> before = groups_before(i);
       if (last_read_ && (is_lasting_[i] || is_read_[i])) before.insert(*last_read_);
-      size_t group = find_segment(i, before);
+      size_t group = is_repeated_[i] ? segment_of_use(i, before) : groups_.size();
+      if (group == groups_.size()) group = find_segment(i, before);
       if (group == groups_.size()) {
         const CallInfo& info = infos_[i];
         groups_.push_back(
@@ -165,6 +166,18 @@ class SegmentPlanner {
     bool is_written = false;
     std::vector<Access> accesses;  // different ones
   };
+
+  /// Returns the segment that the use of a repeated call would join by its other operands, if the
+  /// repeated call fits there; otherwise the number of groups.
+  size_t segment_of_use(size_t call, const std::set<size_t>& before) const {
+    size_t use = call;
+    while (use < infos_.size() && is_repeated_[use]) ++use;
+    if (use == infos_.size() || infos_[call].rows == 0) return groups_.size();
+    const size_t group = find_segment(use, groups_before(use));
+    const bool joins = group < groups_.size() && !is_cycle(group, before) &&
+                       fits(infos_[call], group, /*must_share=*/false);
+    return joins ? group : groups_.size();
+  }
 
   std::set<size_t> groups_before(size_t call) const {
     std::set<size_t> before;
@@ -222,8 +235,9 @@ class SegmentPlanner {
     return common;
   }
 
-  /// Returns whether the operands agree with those of the segment row by row.
-  bool fits(const CallInfo& info, size_t number) const {
+  /// Returns whether the operands agree with those of the segment row by row, and, if
+  /// `must_share`, one of them is an operand of the segment.
+  bool fits(const CallInfo& info, size_t number, bool must_share = true) const {
     const StepGroup& group = groups_[number];
     if (group.calls.size() >= kMostCalls) return false;
     const int64_t rows = common_rows(info, group);
@@ -248,7 +262,13 @@ class SegmentPlanner {
         if (!is_same && (access.is_written || found->second.is_written)) return false;
       }
     }
-    return shares;
+    return shares || !must_share;
+  }
+
+  /// Returns whether one of the groups that a call needs depends on the group.
+  bool is_cycle(size_t group, const std::set<size_t>& before) const {
+    return std::any_of(before.begin(), before.end(),
+                       [&](size_t other) { return other != group && depends(other, group); });
   }
 
   size_t find_segment(size_t call, const std::set<size_t>& before) const {
@@ -260,10 +280,7 @@ class SegmentPlanner {
       if (is_repeated_[call] && groups_[group].calls.front() + kNear < call) break;
       ++tried;
       if (!fits(info, group)) continue;
-      const bool is_cycle = std::any_of(before.begin(), before.end(), [&](size_t other) {
-        return other != group && depends(other, group);
-      });
-      if (!is_cycle) return group;
+      if (!is_cycle(group, before)) return group;
     }
     return groups_.size();
   }
