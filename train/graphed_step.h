@@ -81,6 +81,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/base/owner.h"
@@ -104,7 +105,7 @@ class GraphedStep {
   using Inputs = std::span<const Variable>;
   using Function = std::function<std::vector<Variable>(Inputs)>;
 
-  /// fn takes up to three inputs, or Inputs, and returns a Variable, a std::vector of Variables, or
+  /// fn takes up to eight inputs, or Inputs, and returns a Variable, a std::vector of Variables, or
   /// nothing. Everything that fn uses (model, optimizers, generators) must outlive this object.
   /// `inputs` are used by calls without arguments. Throws ArgumentError for a warmup or max_graphs
   /// below 1.
@@ -163,27 +164,33 @@ class GraphedStep {
   }
   static void check_count(size_t expected, size_t given);
 
+  template <typename Fn, size_t... i>
+  static constexpr bool takes(std::index_sequence<i...>) {
+    return std::invocable<Fn&, decltype((void(i), std::declval<const Variable&>()))...>;
+  }
+  template <typename Fn, size_t... i>
+  static std::vector<Variable> call_each(Fn& fn, Inputs x, std::index_sequence<i...>) {
+    check_count(sizeof...(i), x.size());
+    return call(fn, x[i]...);
+  }
+  /// Calls fn with the smallest number of inputs, of at least n, that it takes.
+  template <size_t n, typename Fn>
+  static std::vector<Variable> call_list(Fn& fn, Inputs x) {
+    if constexpr (takes<Fn>(std::make_index_sequence<n>())) {
+      return call_each(fn, x, std::make_index_sequence<n>());
+    } else if constexpr (n < 8) {
+      return call_list<n + 1>(fn, x);
+    } else {
+      static_assert(std::invocable<Fn&, Inputs>,
+                    "GraphedStep: a function of up to eight Variables, or of a "
+                    "std::span<const Variable>");
+      return call(fn, x);
+    }
+  }
+
   template <typename Fn>
   static Function wrap(Fn fn) {
-    using V = const Variable&;
-    return [fn = std::move(fn)](Inputs x) mutable {
-      if constexpr (std::invocable<Fn&>) {
-        check_count(0, x.size());
-        return call(fn);
-      } else if constexpr (std::invocable<Fn&, V>) {
-        check_count(1, x.size());
-        return call(fn, x[0]);
-      } else if constexpr (std::invocable<Fn&, V, V>) {
-        check_count(2, x.size());
-        return call(fn, x[0], x[1]);
-      } else if constexpr (std::invocable<Fn&, V, V, V>) {
-        check_count(3, x.size());
-        return call(fn, x[0], x[1], x[2]);
-      } else {
-        static_assert(std::invocable<Fn&, Inputs>, "a function of up to three inputs, or a span");
-        return call(fn, x);
-      }
-    };
+    return [fn = std::move(fn)](Inputs x) mutable { return call_list<0>(fn, x); };
   }
 
   detail::Owner<Impl> impl_;

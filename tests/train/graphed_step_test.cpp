@@ -45,6 +45,11 @@ TEST(GraphedStep, TakesFunctionsOfManyKinds) {
   EXPECT_EQ(GraphedStep([](const Variable& x) { return x * 2.0; })(a).item(), 4);
   EXPECT_EQ(GraphedStep([](auto& x, auto& y, auto& z) { return x * y + z; })(a, b, c).item(), 10);
   EXPECT_FALSE(GraphedStep([](const Variable&) {})(a).defined());
+  GraphedStep of_five([](const Variable& v, const Variable& w, const Variable& x, const Variable& y,
+                         const Variable& z) { return v * w + x * y - z; });
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(of_five(a, b, c, a, full({}, double(i))).item(), 14 - i);
+  EXPECT_TRUE(of_five.is_graphed()) << of_five.reason();
+  EXPECT_THROW(of_five(a, b, c, a), ArgumentError);
 
   GraphedStep all([](GraphedStep::Inputs inputs) {
     std::vector<Variable> doubled;
