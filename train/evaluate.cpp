@@ -79,14 +79,18 @@ Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
 }
 
 void Evaluation::print(const std::string& title, std::ostream& out) const {
-  print_predictions(title, labels, predictions, out);
+  if (labels.empty() && count > 0)
+    out << title << "\n  " << *this << std::endl;
+  else
+    print_predictions(title, labels, predictions, out);
 }
 
 std::ostream& operator<<(std::ostream& out, const Evaluation& result) {
   ClassicText text;
   text << "loss " << result.loss;
   if (!std::isnan(result.accuracy)) text << ", accuracy " << result.accuracy;
-  for (const auto& [name, value] : result.more) text << ", " << name << ' ' << value;
+  for (const auto& [name, value] : result.more)
+    if (name != "accuracy" || std::isnan(result.accuracy)) text << ", " << name << ' ' << value;
   text << " (" << result.count << (result.count == 1 ? " example)" : " examples)");
   return out << text.str();
 }

@@ -111,7 +111,8 @@ struct Evaluation {
   Evaluation& operator=(Evaluation&&) noexcept;
   ~Evaluation();
 
-  /// Calls print_predictions() with these results.
+  /// Calls print_predictions() with these results. Without predictions, prints the loss and the
+  /// metrics, as operator<< does.
   void print(const std::string& title, std::ostream& out = standard_output()) const;
   /// The loss for i = 0 and the accuracy for i = 1: `auto [loss, accuracy] = evaluate(model,
   /// test);`.

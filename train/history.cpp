@@ -61,7 +61,9 @@ NamedValues EpochResult::values() const {
   for (const Field& measure : kMeasures)
     if (const double value = this->*measure.member; !std::isnan(value) || found.empty())
       found.emplace_back(measure.name, value);
-  found.insert(found.end(), more.begin(), more.end());
+  for (const auto& [name, value] : more)
+    if (std::ranges::find(found, name, &NamedValues::value_type::first) == found.end())
+      found.emplace_back(name, value);
   return found;
 }
 

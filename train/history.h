@@ -30,7 +30,8 @@ struct EpochResult {
   double seconds = 0;                               // of training, without evaluation
 
   /// Returns the computed values by name, without epoch, lr and seconds. The loss is included even
-  /// if it is NaN.
+  /// if it is NaN. Of values with equal names, as the accuracy and that of a ConfusionMatrix, the
+  /// first is included.
   NamedValues values() const;
   /// Returns one of values(), or the lr or the seconds. Throws ArgumentError, which lists the
   /// names, for an unknown name.

@@ -74,7 +74,8 @@ void add_history(std::string& page, const History& history) {
   std::vector<std::string> words{"loss", "accuracy"};
   if (!history.epochs.empty())
     for (const auto& [name, value] : history.epochs.back().more)
-      if (!name.starts_with("val_")) words.push_back(name);
+      if (!name.starts_with("val_") && std::ranges::find(words, name) == words.end())
+        words.push_back(name);
   for (const std::string& word : words) add_chart(page, history, word.c_str());
   if (history.epochs.empty()) return;
   page += "<table><tr><th>epoch</th>";

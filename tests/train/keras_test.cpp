@@ -207,6 +207,15 @@ TEST(Keras, EvaluationIsPrinted) {
   result.accuracy = 0.5, result.count = 40, result.more = {{"f1", 0.75}};
   out << result;
   EXPECT_EQ(out.str(), "loss 0.25 (1 example), loss 0.25, accuracy 0.5, f1 0.75 (40 examples)");
+  result.more = {{"accuracy", 0.5}, {"f1", 0.75}};
+  std::ostringstream with_matrix, printed;
+  with_matrix << result;
+  EXPECT_EQ(with_matrix.str(), "loss 0.25, accuracy 0.5, f1 0.75 (40 examples)");
+
+  Problem p;
+  evaluate(p.net, p.x, p.y, {.loss = mse, .accuracy = false}).print("test", printed);
+  EXPECT_EQ(printed.str().find("test\n  loss "), 0u) << printed.str();
+  EXPECT_EQ(printed.str().find("accuracy"), std::string::npos) << printed.str();
 }
 
 }  // namespace

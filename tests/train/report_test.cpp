@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "core/base/error.h"
 #include "nn/activation.h"
 #include "nn/linear.h"
@@ -10,6 +12,7 @@
 #include "ops/random.h"
 #include "optim/optimizers.h"
 #include "tests/temp_dir.h"
+#include "train/classification_metrics.h"
 #include "train/fit.h"
 
 namespace tapegrad {
@@ -57,6 +60,23 @@ TEST(Report, HasEverySectionAndNoReferences) {
     EXPECT_EQ(count(page, reference), 0) << reference;
   EXPECT_THROW(html_report({.evaluation = &result, .images = rand({2, 1, 4, 4})}), ShapeError);
   EXPECT_NE(html_report({}).find("Environment"), std::string::npos);
+}
+
+TEST(Report, AMetricWithTheNameOfAnotherIsShownOnce) {
+  manual_seed(1);
+  nn::Linear model(4, 3);
+  optim::SGD sgd(model, 0.1);
+  DataLoader batches(TensorDataset(rand({30, 4}), randint(0, 3, {30})), {.batch_size = 10});
+  ConfusionMatrix matrix(3);
+  std::ostringstream lines;
+  const History history =
+      fit(model, batches, sgd,
+          {.epochs = 1, .validation = &batches, .metrics = {&matrix}, .progress = {.out = &lines}});
+  EXPECT_EQ(count(lines.str(), " accuracy: "), 1) << lines.str();
+  EXPECT_EQ(count(lines.str(), "val_accuracy: "), 1) << lines.str();
+  const std::string page = html_report({.history = &history});
+  EXPECT_EQ(count(page, "<th>accuracy</th>"), 1);
+  EXPECT_EQ(count(page, "<figure class=\"chart\">"), 2);  // loss and accuracy
 }
 
 }  // namespace

@@ -305,12 +305,11 @@ void FitRun::show(Progress& progress, int64_t examples) {
   std::optional<cuda::StreamGuard> reads;
   if (where.type == DeviceType::kCuda) reads.emplace(cuda::Stream::create(where));
   note_load(progress, shown_->examples);
-  NamedValues values{{"loss", shown_->sums.loss()}};
-  if (const double accuracy = shown_->sums.accuracy(); !std::isnan(accuracy))
-    values.emplace_back("accuracy", accuracy);
-  if (!reads)
-    for (const auto& [name, value] : sums_.metrics()) values.emplace_back(name, value);
-  progress.update(shown_->batch, values);
+  EpochResult part;
+  part.loss = shown_->sums.loss();
+  part.accuracy = shown_->sums.accuracy();
+  if (!reads) part.more = sums_.metrics();
+  progress.update(shown_->batch, part.values());
   shown_.reset();
 }
 
