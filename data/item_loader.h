@@ -259,6 +259,18 @@ requires(!std::derived_from<Data, Dataset> &&
   (std::make_index_sequence<N>());
 }
 
+/// Splits a data set of items, like split_dataset() of data/split.h.
+template <typename Data>
+requires(!std::derived_from<Data, Dataset> &&
+         requires(const Data& data) {
+           data.size();
+         }) std::pair<ItemSubset<Data>, ItemSubset<Data>> split_dataset(const Data& data,
+                                                                        double share,
+                                                                        uint64_t seed = 0) {
+  auto [first, second] = detail::split_indices(int64_t(data.size()), share, seed);
+  return {ItemSubset<Data>(data, std::move(first)), ItemSubset<Data>(data, std::move(second))};
+}
+
 /// Tensors with equal sizes in dimension 0, such as two inputs and a target. Item i consists of row
 /// i of each tensor.
 ///

@@ -15,18 +15,6 @@ namespace {
 
 using Indices = std::vector<int64_t>;
 
-std::pair<Indices, Indices> split_indices(int64_t size, double share, uint64_t seed) {
-  if (!(share >= 0 && share <= 1))
-    fail<ArgumentError>("split_dataset: share is ", share, ", not in [0, 1]");
-  Indices first = shuffled_order(size, seed, 0);
-  const auto middle = first.end() - std::llround(share * double(size));
-  Indices second(middle, first.end());
-  first.erase(middle, first.end());
-  std::ranges::sort(first);
-  std::ranges::sort(second);
-  return {std::move(first), std::move(second)};
-}
-
 TensorDataset select_examples(const TensorDataset& dataset, const Indices& indices) {
   const NoGrad no_grad;
   const auto take = [&](const Variable& x) {
@@ -168,16 +156,28 @@ std::array<Variable, 4> train_test_split(const Variable& x, const Variable& y,
   return {train.data(), test.data(), train.target(), test.target()};
 }
 
+std::pair<Indices, Indices> detail::split_indices(int64_t size, double share, uint64_t seed) {
+  if (!(share >= 0 && share <= 1))
+    fail<ArgumentError>("split_dataset: share is ", share, ", not in [0, 1]");
+  Indices first = shuffled_order(size, seed, 0);
+  const auto middle = first.end() - std::llround(share * double(size));
+  Indices second(middle, first.end());
+  first.erase(middle, first.end());
+  std::ranges::sort(first);
+  std::ranges::sort(second);
+  return {std::move(first), std::move(second)};
+}
+
 std::pair<TensorDataset, TensorDataset> split_dataset(const TensorDataset& dataset, double share,
                                                       uint64_t seed) {
-  const auto [first, second] = split_indices(dataset.size(), share, seed);
+  const auto [first, second] = detail::split_indices(dataset.size(), share, seed);
   return {select_examples(dataset, first), select_examples(dataset, second)};
 }
 
 std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split_dataset(
     std::shared_ptr<const Dataset> dataset, double share, uint64_t seed) {
   if (!dataset) fail<ArgumentError>("split_dataset: no dataset");
-  auto [first, second] = split_indices(dataset->size(), share, seed);
+  auto [first, second] = detail::split_indices(dataset->size(), share, seed);
   return {std::make_shared<Subset>(dataset, std::move(first)),
           std::make_shared<Subset>(dataset, std::move(second))};
 }

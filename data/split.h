@@ -55,6 +55,9 @@ namespace detail {
 /// Returns the indices of the parts of random_split().
 std::vector<std::vector<int64_t>> random_parts(int64_t examples, const std::vector<double>& shares,
                                                uint64_t seed, Where where);
+/// Returns the indices of the parts of split_dataset().
+std::pair<std::vector<int64_t>, std::vector<int64_t>> split_indices(int64_t examples, double share,
+                                                                    uint64_t seed);
 }  // namespace detail
 
 /// Splits a data set at random into parts. The sizes are shares that sum to 1, for example {0.8,
@@ -191,6 +194,13 @@ std::pair<TensorDataset, TensorDataset> split_dataset(const TensorDataset& datas
 /// whole data set.
 std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split_dataset(
     std::shared_ptr<const Dataset> dataset, double share, uint64_t seed = 0);
+/// Overload for a user's data set, whose parts read from a copy of it.
+template <std::derived_from<Dataset> D>
+std::pair<Subset, Subset> split_dataset(const D& dataset, double share, uint64_t seed = 0) {
+  const std::shared_ptr<const Dataset> shared = detail::shared_copy(dataset);
+  auto [first, second] = detail::split_indices(shared->size(), share, seed);
+  return {Subset(shared, std::move(first)), Subset(shared, std::move(second))};
+}
 
 }  // namespace tapegrad
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 
 #include "core/base/error.h"
@@ -86,6 +87,18 @@ TEST(ItemLoader, TakesABatchFunctionAndWorkers) {
   EXPECT_NE(first.first, second.first);
   EXPECT_EQ(epoch(threaded), first);
   EXPECT_EQ(epoch(threaded), second);
+}
+
+TEST(ItemLoader, SplitsAnyDataSet) {
+  std::vector<int64_t> items(10);
+  std::iota(items.begin(), items.end(), int64_t{0});
+  const auto [train, validation] = split_dataset(items, 0.3, 4);
+  const auto [first, second] = split_dataset(TensorDataset(arange(10)), 0.3, 4);
+  ASSERT_EQ(validation.size(), 3);
+  ItemLoader batches(train, {.batch_size = 7}), rest(validation, {.batch_size = 3});
+  EXPECT_EQ(next(iter(batches)).to_vector<int64_t>(), first.data().to_vector<int64_t>());
+  EXPECT_EQ(next(iter(rest)).to_vector<int64_t>(), second.data().to_vector<int64_t>());
+  EXPECT_THROW(split_dataset(items, -0.1), ArgumentError);
 }
 
 TEST(ItemLoader, ReportsErrors) {

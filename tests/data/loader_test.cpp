@@ -373,6 +373,9 @@ TEST(SplitDataset, EveryExampleIsInOnePart) {
   const int64_t last[] = {2, 0};
   EXPECT_EQ(second->gather(last, {}).data.to_vector<int64_t>()[0],
             test.data().to_vector<int64_t>()[2]);
+  const auto [most, few] = split_dataset(Subset(data, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), 0.3, 4);
+  EXPECT_EQ(most.size(), 7);
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(few.get(i).data.item(), second->get(i).data.item());
   EXPECT_EQ(split_dataset(data, 0).second.size(), 0);
   EXPECT_THROW(split_dataset(data, 1.1), ArgumentError);
 }
