@@ -243,19 +243,27 @@ Module& Module::operator[](tapegrad::detail::IndexHere i) const {
 }
 
 Module& Module::get_submodule(std::string_view name, Where where) const {
-  for (const NamedModule& named : named_modules())
+  std::string names;
+  for (const NamedModule& named : named_modules()) {
     if (named.name == name) return *named.module;
-  fail_at<ArgumentError>(where, "get_submodule: ", kind(), " has no module \"", name, '"');
+    if (!named.name.empty()) names += (names.empty() ? "" : ", ") + named.name;
+  }
+  fail_at<ArgumentError>(where, "get_submodule: ", kind(), " has no module \"", name,
+                         "\"; there are: ", names);
 }
 
 Variable Module::get_parameter(std::string_view name, Where where) const {
   const ErrorLine line(where);
   const Collector found = collect_inferred(*this);
-  for (const NamedVariable& named : found.parameters)
+  std::string names;
+  for (const NamedVariable& named : found.parameters) {
     if (named.name == name) return named.variable;
+    names += (names.empty() ? "" : ", ") + named.name;
+  }
   if (const auto tied = found.tied.find(std::string(name)); tied != found.tied.end())
     return tied->second.variable;
-  fail<ArgumentError>("get_parameter: ", kind(), " has no parameter \"", name, '"');
+  fail<ArgumentError>("get_parameter: ", kind(), " has no parameter \"", name,
+                      "\"; there are: ", names);
 }
 
 Variable Module::weight() const { return get_parameter("weight"); }
