@@ -48,7 +48,8 @@ using GradcheckFunction = std::function<std::vector<Variable>(const std::vector<
 GradcheckResult gradcheck_outputs(const GradcheckFunction& f, const std::vector<Variable>& inputs,
                                   GradcheckOptions options = {});
 
-/// Overload for an f that returns one Variable or several.
+/// Overload for an f that returns one Variable or several. A generic lambda of one argument,
+/// `[](const auto& in) {...}`, is a function of the list.
 template <std::invocable<const std::vector<Variable>&> F>
 GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
   return gradcheck_outputs(
@@ -61,23 +62,23 @@ GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOpt
       inputs, options);
 }
 /// Overloads for an f of one to eight Variables: gradcheck(f, x), gradcheck(f, {a, b}).
-template <std::invocable<const Variable&> F>
-requires(!std::invocable<F, const std::vector<Variable>&>) GradcheckResult
-    gradcheck(F f, const Variable& x, GradcheckOptions options = {}) {
-  return gradcheck([&](const std::vector<Variable>& in) { return f(in[0]); },
-                   std::vector<Variable>{x}, options);
-}
 template <typename F>
-requires(detail::count_arguments<F, Variable, Variable>() > 0) GradcheckResult
+requires(!std::invocable<F, const std::vector<Variable>&> &&
+         detail::count_arguments<F, Variable>() > 0) GradcheckResult
     gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
-  constexpr size_t kInputs = detail::count_arguments<F, Variable, Variable>();
+  constexpr size_t kInputs = detail::count_arguments<F, Variable>();
   if (inputs.size() != kInputs)
-    fail<ArgumentError>("gradcheck: a function of ", kInputs, " inputs with ", inputs.size(),
-                        " inputs");
+    fail<ArgumentError>("gradcheck: a function of ", kInputs, kInputs == 1 ? " input" : " inputs",
+                        " with ", inputs.size(), inputs.size() == 1 ? " input" : " inputs");
   return [&]<size_t... I>(std::index_sequence<I...>) {
     return gradcheck([&](const std::vector<Variable>& in) { return f(in[I]...); }, inputs, options);
   }
   (std::make_index_sequence<kInputs>());
+}
+template <std::invocable<const Variable&> F>
+requires(!std::invocable<F, const std::vector<Variable>&>) GradcheckResult
+    gradcheck(F f, const Variable& x, GradcheckOptions options = {}) {
+  return gradcheck(std::move(f), std::vector<Variable>{x}, options);
 }
 
 /// PyTorch's arguments: gradcheck(f, {a, b}, 1e-6, 1e-4).
@@ -89,9 +90,8 @@ GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, double eps, 
 
 /// Checks first and second derivatives; PyTorch's name.
 template <typename F>
-requires(!std::invocable<F, const Variable&> ||
-         std::invocable<F, const std::vector<Variable>&>) GradcheckResult
-    gradgradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
+GradcheckResult gradgradcheck(F f, const std::vector<Variable>& inputs,
+                              GradcheckOptions options = {}) {
   options.order = std::max(options.order, 2);
   return gradcheck(std::move(f), inputs, options);
 }

@@ -461,8 +461,11 @@ TEST_F(FirstGuess, Gradchecks) {
   EXPECT_TRUE(gradcheck([](const Variable& u) { return logsumexp(u * u, 1); }, z));
   EXPECT_TRUE(gradcheck([](const Variable& u, const Variable& t) { return u * t; }, {z, w}));
   EXPECT_TRUE(gradcheck([](const auto& in) { return in[0] * in[1]; }, {z, w}));
+  EXPECT_TRUE(gradcheck([](const Variable& u) { return sin(u); }, std::vector<Variable>{z}));
+  EXPECT_TRUE(gradcheck([](auto u, auto t) { return u * t; }, std::vector<Variable>{z, w}));
   EXPECT_TRUE(gradcheck([](Variable a, Variable b, Variable c) { return a * b + c; }, {z, w, z}));
   EXPECT_TRUE(gradgradcheck([](const Variable& u) { return exp(u); }, z));
+  EXPECT_TRUE(gradgradcheck([](const Variable& u) { return exp(u); }, std::vector<Variable>{z}));
   EXPECT_TRUE(gradgradcheck([](const Variable& u, const Variable& t) { return u * t; }, {z, w}));
 }
 
