@@ -171,32 +171,29 @@ class Module : public RefusedMethods {
             tapegrad::detail::replace_by([&] { return hook(module, inputs[0]); }, in.first(1));
         }));
   }
-  HookHandle register_forward_hook(ForwardHook hook);
-  /// Overload for hook(module, inputs, output) and hook(module, input, output), where the inputs
-  /// are a std::vector or the first argument, and the output is a Variable. A Variable that the
-  /// hook returns replaces the result.
+  /// The hook is called as hook(module, inputs, output) or hook(module, input, output), where the
+  /// inputs are a std::vector or the first argument and the output is a Variable, or as a
+  /// ForwardHook. A Variable that the hook returns replaces the result.
   template <typename Hook>
-  requires(!std::convertible_to<Hook, ForwardHook> &&
-           (std::invocable<Hook&, Module&, const std::vector<Variable>&, Variable&> ||
-            std::invocable<Hook&, Module&, const Variable&, Variable&>)) HookHandle
-      register_forward_hook(Hook hook) {
-    return register_forward_hook(ForwardHook(
-        [hook](Module& module, std::span<const Variable> in, std::span<Variable> out) mutable {
-          const std::vector<Variable> inputs(in.begin(), in.end());
-          const auto run = [&](Variable& y) {
-            if constexpr (std::invocable<Hook&, Module&, const std::vector<Variable>&, Variable&>)
-              return hook(module, inputs, y);
-            else
-              return hook(module, inputs.empty() ? Variable() : inputs[0], y);
-          };
-          for (Variable& y : out) {
-            if constexpr (requires { Variable(run(y)); }) {
-              if (Variable other = run(y); other.defined()) y = std::move(other);
-            } else {
-              run(y);
-            }
-          }
-        }));
+  HookHandle register_forward_hook(Hook hook) {
+    // A generic lambda takes all forms; its body is compiled for the first one only.
+    constexpr bool kTakesList =
+        std::invocable<Hook&, Module&, const std::vector<Variable>&, Variable&>;
+    if constexpr (kTakesList || std::invocable<Hook&, Module&, const Variable&, Variable&>)
+      return add_forward_hook(
+          [hook](Module& module, std::span<const Variable> in, std::span<Variable> out) mutable {
+            const std::vector<Variable> inputs(in.begin(), in.end());
+            const auto run = [&](Variable& y) {
+              if constexpr (kTakesList)
+                return hook(module, inputs, y);
+              else
+                return hook(module, inputs.empty() ? Variable() : inputs[0], y);
+            };
+            for (Variable& y : out)
+              tapegrad::detail::replace_by([&] { return run(y); }, std::span(&y, 1));
+          });
+    else
+      return add_forward_hook(std::move(hook));
   }
   /// Registers a hook that a backward pass calls when the gradients of all arguments are complete
   /// (if no argument has a gradient: the gradients of all results). Arguments and results must not
@@ -337,6 +334,7 @@ class Module : public RefusedMethods {
   friend class MemberCheck;
   friend class HookedCall;
   tapegrad::detail::ModuleHooks& hooks();
+  HookHandle add_forward_hook(ForwardHook hook);
   bool has_sizes() const;
   void infer_under_lock(const std::function<void()>& allocate) const;
 

@@ -118,7 +118,7 @@ HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
   ++hooks().added;
   return hooks().before.add(std::move(hook));
 }
-HookHandle Module::register_forward_hook(ForwardHook hook) {
+HookHandle Module::add_forward_hook(ForwardHook hook) {
   prepare_hook("register_forward_hook", bool(hook));
   ++hooks().added;
   return hooks().after.add(std::move(hook));

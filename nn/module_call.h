@@ -31,8 +31,8 @@ void replace_by(Hook hook, std::span<Variable> values) {
     hook();
   } else {
     const auto results = hook();
-    if constexpr (std::derived_from<std::remove_const_t<decltype(results)>, Variable>) {
-      if (results.defined() && !values.empty()) values[0] = results;
+    if constexpr (requires { Variable(results); }) {
+      if (const Variable result(results); result.defined() && !values.empty()) values[0] = result;
     } else if (!results.empty()) {
       if (results.size() != values.size()) fail_hook(results.size(), values.size());
       std::copy(results.begin(), results.end(), values.begin());

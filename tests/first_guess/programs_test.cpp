@@ -196,6 +196,11 @@ TEST(FirstGuessPrograms, HooksFunctionsAndOptions) {
     return in.size(1) * ones({1, 3});
   });
   GUESS("[[2, 2, 2]]", net[0].call(ones({1, 2}), Where::current()));
+  net[0].register_forward_hook([](auto& module, auto in, auto out) {
+    EXPECT_EQ(module.kind(), "Linear");
+    return out + in[0].sum();
+  });
+  GUESS("[[4, 4, 4]]", net[0].call(ones({1, 2}), Where::current()));
   optim::SGD joined({nn::Linear(1, 2).parameters(), nn::Linear(2, 1).parameters()}, 0.1);
   EXPECT_EQ(joined.parameters().size(), 4u);
   EXPECT_EQ(joined.group_count(), 1);

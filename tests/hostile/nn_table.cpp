@@ -503,7 +503,7 @@ void add_module_rows(Table& table) {
         });
         net.register_full_backward_hook(
             [&](Module&, std::span<Variable> in, std::span<const Variable>) { in[0] = other; });
-        net.register_forward_hook({}), net.is_watched();
+        net.register_forward_hook(ForwardHook()), net.is_watched();
         use(net, x);
       });
   table.add(
