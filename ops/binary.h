@@ -4,8 +4,8 @@
 // Dtypes are promoted as in PyTorch (core/base/dtype.h). If only one of two Variables has rank 0,
 // it is treated like a number of its dtype's kind: float32 [2, 3] * float64 [] gives float32. A
 // number takes the dtype of the other operand unless the number is of a higher kind (bool < integer
-// < float). Throws ArgumentError for a number that an integer dtype cannot hold. Arithmetic on
-// int8, int16 and bool throws KernelError: cast these first. Integer arithmetic wraps around.
+// < float). Arithmetic throws ArgumentError for a number that an integer dtype cannot hold, and
+// KernelError for bool except sums and products. Integer arithmetic wraps around.
 //
 // Arithmetic of sixteen-bit floats with a number, or with a wider Variable of rank 0, is computed
 // in float32 and rounded once, so that 1e-8 does not become 0 in float16. Comparisons, maximum and
@@ -63,8 +63,8 @@ Variable sub(const Operand& a, const Operand& b, AlphaOptions options);
 Variable mul(Operand a, Operand b);
 /// Divides a by b. Integers are converted to the default float dtype.
 Variable div(Operand a, Operand b);
-/// Divides and rounds: "floor" rounds down, "trunc" rounds towards zero. Integers stay integers. No
-/// gradient.
+/// Divides and rounds: "floor" rounds down, "trunc" rounds towards zero. Integers stay integers.
+/// The gradient is 0.
 Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode);
 struct DivOptions {
   ByName by_name = {};

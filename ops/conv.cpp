@@ -10,6 +10,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/internal/conv_gradients.h"
+#include "ops/internal/extent.h"
 #include "ops/internal/limits.h"
 #include "ops/internal/unbatched.h"
 #include "ops/internal/window.h"
@@ -72,6 +73,7 @@ struct Conv2d {
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     const Size2d size = check(kName, x, weight, bias);
+    if (behind != Activation::kNone) require_float(kName, x);
     x_shape = x.shape(), weight_shape = weight.shape();
     Tensor y = x.empty_like({x_shape[0], weight_shape[0], size.height, size.width});
     kernels::conv2d(x.contiguous(), weight.contiguous(), bias ? bias.contiguous() : bias, options,

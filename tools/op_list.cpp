@@ -83,7 +83,7 @@ std::string short_names(const std::vector<DType>& dtypes) {
     return std::is_permutation(list.begin(), list.end(), dtypes.begin(), dtypes.end());
   };
   if (same(list_of(kFloatTypes))) return "float";
-  if (same(list_of(kNumberTypes))) return "number";
+  if (same({f16, bf16, f32, f64, i8, i16, i32, i64, u8})) return "number";
   if (same(list_of(kAllTypes))) return "all";
   return absl::StrJoin(names(dtypes), " ");
 }
@@ -121,7 +121,7 @@ names of ops.
 
 - **dtypes** lists the dtypes with which the op runs on the CPU and on a GPU, as found by running it,
   for those inputs that have a choice (for the result, if the op has no inputs). *float* is float16,
-  bfloat16, float32 and float64; *number* is *float*, uint8, int32 and int64; *all* is every dtype.
+  bfloat16, float32 and float64; *number* is every dtype but bool; *all* is every dtype.
   Both devices have the same dtypes; a test compares them on the stand-in of [gpu.md](gpu.md), which
   also names the ops that may run on the CPU.
 - **derivatives** is the highest order of derivatives; *none* if the op has no derivative.

@@ -71,8 +71,8 @@ struct TypeTag {};
 template <typename... Ts>
 struct TypeList {};
 inline constexpr TypeList<float16, bfloat16, float, double> kFloatTypes{};
-/// The types that support arithmetic. int8, int16 and bool can only be stored, cast, copied,
-/// compared and indexed.
+/// The types for which kernels of arithmetic are compiled. int8 and int16 are computed in int32
+/// (backends/narrow_integers.cpp).
 inline constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t>
     kNumberTypes{};
 inline constexpr TypeList<float16, bfloat16, float, double, int8_t, int16_t, int32_t, int64_t,

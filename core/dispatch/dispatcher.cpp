@@ -69,6 +69,7 @@ void load_backend(DeviceType device) {
   read_environment();
   try {
     loader();
+    backends::register_narrow_integers(device);
   } catch (...) {
     loaders[int(device)] = loader;  // so that the next call reports the error again
     throw;

@@ -7,6 +7,13 @@
 
 #include "core/base/allocator.h"
 
+namespace tapegrad::backends {
+
+/// Registers kernels for integer dtypes by the device's kernels for wider dtypes.
+void register_narrow_integers(DeviceType device);
+
+}  // namespace tapegrad::backends
+
 namespace tapegrad::backends::cpu {
 
 void register_kernels();

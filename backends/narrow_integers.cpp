@@ -1,0 +1,107 @@
+// Registers kernels for integer dtypes for which a backend compiles none: the operands are
+// converted to a wider dtype, the kernel of that dtype runs, and its results are narrowed. Results
+// wrap around as in PyTorch, because the low bits of integer arithmetic depend only on the low bits
+// of the operands. Kernels that take every dtype (comparisons, copies, indexing, sums) are not
+// listed.
+#include <array>
+#include <initializer_list>
+
+#include "core/dispatch/internal/backends.h"
+#include "core/dispatch/kernels.h"
+#include "ops/arithmetic.h"
+#include "ops/binary.h"
+#include "ops/conv.h"
+#include "ops/extremes.h"
+#include "ops/index.h"
+#include "ops/internal/kernels/scatter.h"
+#include "ops/linear.h"
+#include "ops/matmul.h"
+#include "ops/pool.h"
+#include "ops/reduce.h"
+#include "ops/scatter.h"
+#include "ops/unary.h"
+
+namespace tapegrad::backends {
+namespace {
+
+template <typename Argument>
+constexpr bool kIsTensor = std::is_same_v<std::remove_cvref_t<Argument>, Tensor>;
+
+/// The tensors of one kernel call, of which those of the narrow dtype are replaced by wide ones.
+class WideTensors {
+ public:
+  static constexpr size_t kMost = 4;
+
+  WideTensors(DType narrow, DType wide) : narrow_(narrow), wide_(wide) {}
+
+  template <typename Argument>
+  Argument of(Argument given) {
+    if constexpr (std::is_same_v<Argument, const Tensor&>)
+      return converts(given) ? convert(given, nullptr) : given;
+    else if constexpr (std::is_same_v<Argument, Tensor&>)
+      return converts(given) ? convert(given, &given) : given;
+    else
+      return given;
+  }
+  /// Copies the results of the kernel to the tensors that were replaced.
+  void write_back() {
+    for (int i = 0; i < count_; ++i)
+      if (Tensor* result = results_[size_t(i)])
+        kernels::copy(is_float(wide_) ? tensors_[size_t(i)].to(i64) : tensors_[size_t(i)], *result);
+  }
+
+ private:
+  bool converts(const Tensor& x) const { return x && x.dtype() == narrow_; }
+  /// A kernel may read its result, so a result is converted, too.
+  [[gnu::noinline]] Tensor& convert(const Tensor& x, Tensor* result) {
+    results_[size_t(count_)] = result;
+    return tensors_[size_t(count_++)] = x.to(wide_);
+  }
+
+  DType narrow_, wide_;
+  int count_ = 0;
+  std::array<Tensor, kMost> tensors_{};
+  std::array<Tensor*, kMost> results_{};
+};
+
+/// Runs the function that a kernel has for the dtype `wide`.
+template <auto& kKernel, DType wide, typename First, typename... Rest>
+[[gnu::cold]] void run_wide(First first, Rest... rest) {
+  static_assert((kIsTensor<First> + ... + kIsTensor<Rest>) <= WideTensors::kMost);
+  WideTensors tensors(first.dtype(), wide);
+  kKernel.at(first.device().type, wide)(tensors.of<First>(first), tensors.of<Rest>(rest)...);
+  tensors.write_back();
+}
+
+struct Entry {
+  KernelTable* kernel;
+  KernelTable::AnyFunction function;
+};
+
+template <auto& kKernel, DType wide, typename... Arguments>
+Entry entry(const Kernel<void(Arguments...)>&) {
+  return {&kKernel,
+          reinterpret_cast<KernelTable::AnyFunction>(&run_wide<kKernel, wide, Arguments...>)};
+}
+
+template <DType wide, auto&... kKernels>
+void set_wide(DeviceType device, std::initializer_list<DType> dtypes) {
+  for (const Entry& each : {entry<kKernels, wide>(kKernels)...})
+    for (const DType dtype : dtypes)
+      if (each.kernel->has(device, wide) && !each.kernel->has(device, dtype))
+        each.kernel->set(device, dtype, each.function);
+}
+
+}  // namespace
+
+void register_narrow_integers(DeviceType device) {
+  namespace k = kernels;
+  set_wide<i32, k::neg, k::abs, k::sign, k::square, k::step, k::clamp, k::add, k::sub, k::mul,
+           k::pow, k::fmod, k::remainder, k::floor_divide, k::maximum, k::minimum, k::prod, k::amax,
+           k::amin, k::extreme, k::matmul, k::linear, k::index_add,
+           k::index_accumulate, k::scatter_add, k::scatter_reduce>(device, {i8, i16});
+  // Sums of products of these types are exact in float64.
+  set_wide<f64, k::conv2d, k::max_pool2d>(device, {i8, i16, u8});
+}
+
+}  // namespace tapegrad::backends
