@@ -245,10 +245,11 @@ Variable of_integers(const Sigmoid& op, const Variable& x, Where where, std::str
   return apply(op, where, x.to(default_dtype(), where));
 }
 Variable of_integers(const Relu&, const Variable& x, Where where, std::string_view) {
-  return clamp(x, {.min = 0.0}, where);
+  return clamp(x, {.min = 0}, where);
 }
 Variable of_integers(const Hardtanh& op, const Variable& x, Where where, std::string_view) {
-  return clamp(x, {.min = std::trunc(op.min), .max = std::trunc(op.max)}, where);
+  const auto whole = [](double bound) { return Number(bound).saturated<int64_t>(); };
+  return clamp(x, {.min = whole(op.min), .max = whole(op.max)}, where);
 }
 
 template <typename Op>

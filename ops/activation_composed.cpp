@@ -189,6 +189,10 @@ Variable celu(const Variable& x, double alpha, Where where) {
 
 Variable threshold(const Variable& x, double threshold, double value, Where where) {
   const CallLine line(where);
+  if (is_integer(x.dtype())) {
+    const auto whole = [](double number) { return Number(number).saturated<int64_t>(); };
+    return tapegrad::where(x > whole(threshold), {x, where}, whole(value));
+  }
   check_floats("threshold", x);
   return apply(Threshold{threshold, value}, where, x);
 }
@@ -208,12 +212,10 @@ Variable hardshrink(const Variable& x, double lambd, Where where) {
 
 Variable tanhshrink(const Variable& x, Where where) {
   const CallLine line(where);
-  check_floats("tanhshrink", x);
   return x - tanh(x);
 }
 
 Variable softsign(const Variable& x, Where where) {
-  check_floats("softsign", x);
   const CallLine line(where);
   return x / (1 + abs(x));
 }
@@ -235,7 +237,7 @@ Variable rrelu(const Variable& x, double lower, double upper, bool training,
   const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
   const Variable slope = training ? lower + (upper - lower) * rand(x.shape(), like, generator)
                                   : full({}, (lower + upper) / 2, like);
-  return tapegrad::where(x >= 0, {x, where}, x * slope);
+  return tapegrad::where(x > 0, {x, where}, x * slope);
 }
 
 void catalog_activation_composed(Catalog& catalog) {

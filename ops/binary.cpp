@@ -313,6 +313,19 @@ struct LogicalNot {
   }
 };
 
+/// Returns the common dtype, or int64 if one operand is an integer that the dtype cannot hold.
+DType comparison_dtype(std::string_view op, const Operand& a, const Operand& b) {
+  const DType dtype = common_dtype(op, a, b);
+  return is_integer(dtype) && !(a.variable ? b : a).number.fits(dtype) ? i64 : dtype;
+}
+
+template <const kernels::Binary& kernel, Literal name>
+Variable compare(const Operand& a, const Operand& b) {
+  using Op = Predicate<kernel, name>;
+  if (a.variable && b.variable) return run<Op>(a, b);
+  return run_as<Op>(a, b, comparison_dtype(Op::kName, a, b));
+}
+
 template <typename Op>
 Variable run_logical(const Operand& a, const Operand& b) {
   common_dtype(Op::kName, a, b);
@@ -394,12 +407,12 @@ Variable operator-(Operand x) {
   return neg(take(x), x.where);
 }
 
-Variable eq(const Operand& a, const Operand& b) { return run<Predicate<kernels::eq, "eq">>(a, b); }
-Variable ne(const Operand& a, const Operand& b) { return run<Predicate<kernels::ne, "ne">>(a, b); }
-Variable lt(const Operand& a, const Operand& b) { return run<Predicate<kernels::lt, "lt">>(a, b); }
-Variable le(const Operand& a, const Operand& b) { return run<Predicate<kernels::le, "le">>(a, b); }
-Variable gt(const Operand& a, const Operand& b) { return run<Predicate<kernels::gt, "gt">>(a, b); }
-Variable ge(const Operand& a, const Operand& b) { return run<Predicate<kernels::ge, "ge">>(a, b); }
+Variable eq(const Operand& a, const Operand& b) { return compare<kernels::eq, "eq">(a, b); }
+Variable ne(const Operand& a, const Operand& b) { return compare<kernels::ne, "ne">(a, b); }
+Variable lt(const Operand& a, const Operand& b) { return compare<kernels::lt, "lt">(a, b); }
+Variable le(const Operand& a, const Operand& b) { return compare<kernels::le, "le">(a, b); }
+Variable gt(const Operand& a, const Operand& b) { return compare<kernels::gt, "gt">(a, b); }
+Variable ge(const Operand& a, const Operand& b) { return compare<kernels::ge, "ge">(a, b); }
 Variable operator==(const Operand& a, const Operand& b) { return eq(a, b); }
 Variable operator!=(const Operand& a, const Operand& b) { return ne(a, b); }
 Variable operator<(const Operand& a, const Operand& b) { return lt(a, b); }

@@ -166,7 +166,8 @@ Variable vander(const Variable& x, std::optional<int64_t> n, bool increasing, Wh
   if (count < 0) fail<ArgumentError>("vander: a negative number of columns: ", count);
   Variable exponents = arange(count, {.device = x.device()});
   if (!increasing) exponents = flip(exponents, 0);
-  return pow(unsqueeze(x, -1), exponents.to(x.dtype()));
+  const DType dtype = is_float(x.dtype()) ? x.dtype() : i64;
+  return pow(unsqueeze(x, -1).to(dtype), exponents.to(dtype));
 }
 
 void catalog_diagonal(Catalog& catalog) {

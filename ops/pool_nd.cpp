@@ -2,6 +2,7 @@
 // of height 1. A window of a volume is pooled within its planes first, then across planes.
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
+#include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -9,6 +10,7 @@
 #include "ops/internal/operands.h"
 #include "ops/internal/pool_parts.h"
 #include "ops/internal/unbatched.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -274,11 +276,14 @@ template <typename Size, typename Mean>
 static Variable lp_pool(std::string_view op, const Variable& x, const LpPoolOptions<Size>& o,
                         double count, Mean mean) {
   if (!(o.norm_type > 0)) fail<ArgumentError>(op, ": norm_type must be positive: ", o.norm_type);
-  const Variable powers = pow(x.to(wide_dtype(x.dtype())), o.norm_type);
+  const DType dtype = is_float(x.dtype()) ? x.dtype() : default_dtype();
+  const Variable powers = pow(x.to(wide_dtype(dtype)), o.norm_type);
   const Variable means =
       mean(powers, AvgPoolOptions<Size>{
                        .kernel_size = o.kernel_size, .stride = o.stride, .ceil_mode = o.ceil_mode});
-  return pow(means * count, 1 / o.norm_type).to(x.dtype());
+  const Variable sums = means * count;
+  // relu() stops the infinite derivative of the root where a window is 0.
+  return pow(sign(sums) * relu(abs(sums)), 1 / o.norm_type).to(dtype);
 }
 
 Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> o, Where where) {

@@ -163,6 +163,8 @@ Variable means_of_area(const Variable& x, const std::vector<int64_t>& sizes) {
 Variable interpolate(const Variable& x, InterpolateOptions options, Where where) {
   const CallLine line(where);
   constexpr std::string_view kName = "interpolate";
+  if (x.dtype() == u8)  // images
+    return clamp(round(interpolate(x.to(f32), options, where)), {.min = 0, .max = 255}).to(u8);
   require_float(kName, x.value());
   if (x.rank() < 3 || x.rank() > 5)
     fail<ShapeError>(kName,
