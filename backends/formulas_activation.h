@@ -233,7 +233,8 @@ struct BceWithLogits {
   TG_HD V operator()(V x, V target) const {
     const V tail = Functions<V>::log1p_of_fraction(
         Functions<V>::exp(Functions<V>::negative(Functions<V>::abs(x))));
-    return select(x <= V(0), V(0), x) - x * target + tail;
+    // An infinite x gives its limit, or NaN if its product with 0 is needed.
+    return x * (select(x <= V(0), V(0), V(1)) - target) + tail;
   }
 };
 /// dy ((1 - t) sigmoid(x) - t sigmoid(-x)), which keeps its digits for targets 0 and 1.
@@ -242,7 +243,9 @@ struct BceWithLogitsBackward {
   TG_HD V operator()(V dy, V x, V target) const {
     const V positive = Functions<V>::sigmoid(x);
     const V negative = Functions<V>::sigmoid(Functions<V>::negative(x));
-    return Functions<V>::normal_or_zero(dy * ((V(1) - target) * positive - target * negative));
+    const V above = select(positive == V(0), V(0), (V(1) - target) * positive);
+    const V below = select(negative == V(0), V(0), target * negative);
+    return Functions<V>::normal_or_zero(dy * (above - below));
   }
 };
 /// scale * d^2 / 2 for |d| <= bound and d = x - target, continued by its tangents.

@@ -73,7 +73,8 @@ struct LeakyRelu {
 
   void write(const Tensor& x, Tensor& y) const { kernels::leaky_relu(x, slope, y); }
   Variable backward(const Variable& dy) const {
-    return piecewise(dy, x(), {0.0, kInfinity, slope, 1.0, 1.0});
+    // NaN receives the slope, as in PyTorch.
+    return piecewise(dy, x(), {-kInfinity, 0.0, slope, slope, 1.0, /*closed=*/true});
   }
 };
 

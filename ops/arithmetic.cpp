@@ -121,9 +121,20 @@ struct Remainder : BinaryOp<kernels::remainder> {
   }
 };
 
-struct FloorDivide : BinaryOp<kernels::floor_divide> {
+/// Base of quotients rounded to whole numbers. The gradient is 0, as that of floor and trunc.
+template <const kernels::Binary& kernel>
+struct RoundedQuotient : BinaryOp<kernel> {
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    const Variable zero(Tensor::full(dy.shape(), 0.0, dy.dtype(), dy.device()));
+    for (size_t i : {0, 1})
+      if (needs[i]) dx[i] = this->reduce(i, zero);
+    return dx;
+  }
+};
+
+struct FloorDivide : RoundedQuotient<kernels::floor_divide> {
   static constexpr std::string_view kName = "floor_divide";
-  static constexpr bool kDifferentiable = false;
 
   Tensor forward(const Tensor& a, const Tensor& b) {
     check_divisor(kName, b);
@@ -132,6 +143,21 @@ struct FloorDivide : BinaryOp<kernels::floor_divide> {
   void write(const Tensor& a, const Tensor& b, Tensor& y) {
     check_divisor(kName, b);
     BinaryOp::write(a, b, y);
+  }
+};
+
+/// Quotient of floats, rounded towards 0.
+struct TruncDivide : RoundedQuotient<kernels::div> {
+  static constexpr std::string_view kName = "div";
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    Tensor y = BinaryOp::forward(a, b);
+    kernels::trunc(y, y);
+    return y;
+  }
+  void write(const Tensor& a, const Tensor& b, Tensor& y) {
+    BinaryOp::write(a, b, y);
+    kernels::trunc(y, y);
   }
 };
 
@@ -287,6 +313,15 @@ Variable logaddexp(Operand a, Operand b) { return run<LogAddExp>(a, b); }
 Variable hypot(Operand a, Operand b) { return run_float<Hypot>(a, b); }
 Variable remainder(Operand a, Operand b) { return run<Remainder>(a, b); }
 Variable floor_divide(Operand a, Operand b) { return run<FloorDivide>(a, b); }
+Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode) {
+  const CallLine line(a.where);
+  if (rounding_mode == "floor") return floor_divide(a, b);
+  if (rounding_mode != "trunc")
+    fail<ArgumentError>("div: rounding_mode \"", rounding_mode,
+                        "\"; \"floor\" or \"trunc\" wanted");
+  if (is_float(common_dtype("div", a, b))) return run<TruncDivide>(a, b);
+  return floor_divide(sub(a, fmod(a, b)), b);
+}
 Variable lerp(Variable start, Variable end, Operand weight) {
   const DType dtype = common_dtype("lerp", start, end);
   const Device device = start.device();
@@ -349,7 +384,6 @@ Variable logit(const Variable& x, std::optional<double> eps, Where where) {
 
 void catalog_arithmetic(Catalog& catalog) {
   using A = const Arguments&;
-  const OpTraits flat{.max_order = 0};
   const auto call = []<auto op>() {
     return [](A a) { return op(a[0], a[1]); };
   };
@@ -364,8 +398,8 @@ void catalog_arithmetic(Catalog& catalog) {
   catalog.add("hypot(input, other)", "sqrt(input^2 + other^2)", call.operator()<hypot>());
   catalog.add("remainder(input, other)", "input - other floor(input / other)",
               call.operator()<remainder>());
-  catalog.add("floor_divide(input, other)", "floor(input / other)", call.operator()<floor_divide>(),
-              flat);
+  catalog.add("floor_divide(input, other)", "floor(input / other)",
+              call.operator()<floor_divide>());
   catalog.add("lerp(input, end, weight)", "input + weight (end - input)",
               [](A a) { return lerp(a[0], a[1], a[2]); });
   catalog.add("addcmul(input, tensor1, tensor2, value: number = 1)",

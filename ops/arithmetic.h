@@ -22,8 +22,8 @@ Variable hypot(Operand a, Operand b);
 /// floats and throws ArgumentError for integers.
 Variable remainder(Operand a, Operand b);
 Variable operator%(Operand a, Operand b);
-/// Returns floor(a / b), computed from the remainder, as Python's //. No gradient. Division by 0
-/// gives a / b for floats and throws ArgumentError for integers.
+/// Returns floor(a / b), computed from the remainder, as Python's //. The gradient is 0. Division
+/// by 0 gives a / b for floats and throws ArgumentError for integers.
 Variable floor_divide(Operand a, Operand b);
 
 /// Returns start + weight (end - start); exactly start at weight 0 and exactly end at weight 1.

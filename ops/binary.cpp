@@ -263,7 +263,8 @@ struct Fmod : BinaryOp<kernels::fmod> {
         NoGrad constant;  // rounded, because a / b may round up to the next integer
         const DType wide = compute_dtype(dy.dtype());
         const Variable a = this->a().to(wide), b = this->b().to(wide);
-        return round((a - fmod(a, b)) / b);
+        // An infinite a has an infinite quotient and no remainder.
+        return tapegrad::where(isfinite(a), round((a - fmod(a, b)) / b), a / b);
       }();
       dx[1] = reduce(1, -dy * quotient);
     }

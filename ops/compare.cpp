@@ -68,7 +68,15 @@ struct Heaviside : BinaryOp<kernels::heaviside> {
 struct NextAfter : BinaryOp<kernels::nextafter> {
   static constexpr std::string_view kName = "nextafter";
   static constexpr bool kTakesWideNumber = false;
-  static constexpr bool kDifferentiable = false;
+
+  /// The result moves with the first operand, as in PyTorch.
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, dy);
+    if (needs[1])
+      dx[1] = reduce(1, Variable(Tensor::full(dy.shape(), 0.0, dy.dtype(), dy.device())));
+    return dx;
+  }
 };
 
 /// Op of fmax and fmin: the larger or smaller operand, or the number if one operand is NaN.
@@ -152,7 +160,6 @@ Variable heaviside(const Variable& x, const Operand& values) {
 
 Variable nextafter(const Variable& x, const Operand& other) {
   const CallLine line(other.where);
-  const NoGrad off;
   const auto [a, b] = Pair("nextafter", x, other);
   return run_float<NextAfter>({a, other.where}, {b, other.where});
 }
@@ -209,9 +216,8 @@ void catalog_compare(Catalog& catalog) {
   catalog.add(
       "heaviside(input, values)", "0, values or 1 by the sign of input",
       [](A a) { return heaviside(a[0], a[1]); }, flat);
-  catalog.add(
-      "nextafter(input, other)", "the next number in the direction of other",
-      [](A a) { return nextafter(a[0], a[1]); }, flat);
+  catalog.add("nextafter(input, other)", "the next number in the direction of other",
+              [](A a) { return nextafter(a[0], a[1]); });
   catalog.add("isinf(input)", "|x| = inf", unary.operator()<isinf>(), flat);
   catalog.add("isposinf(input)", "x = inf", unary.operator()<isposinf>(), flat);
   catalog.add("isneginf(input)", "x = -inf", unary.operator()<isneginf>(), flat);

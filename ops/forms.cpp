@@ -76,16 +76,6 @@ Variable round(const Variable& x, RoundOptions options, Where where) {
   return round(x, options.decimals, where);
 }
 
-Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode) {
-  const CallLine line(a.where);
-  if (rounding_mode == "floor") return floor_divide(a, b);
-  if (rounding_mode != "trunc")
-    fail<ArgumentError>("div: rounding_mode \"", rounding_mode,
-                        "\"; \"floor\" or \"trunc\" wanted");
-  if (is_float(common_dtype("div", a, b))) return trunc(div(a, b));
-  return floor_divide(sub(a, fmod(a, b)), b);
-}
-
 Variable operator!(const Variable& x) { return logical_not(x); }
 Variable operator%(Operand a, Operand b) { return remainder(std::move(a), std::move(b)); }
 Variable operator&(Variable a, Operand b) {

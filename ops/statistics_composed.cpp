@@ -69,8 +69,13 @@ Variable renorm(const Variable& x, double p, int dim, double maxnorm, Where wher
   Dims others;
   for (int i = 0; i < x.rank(); ++i)
     if (i != along) others.push_back(i);
-  const Variable norms = norm(x, p, others, /*keepdim=*/true, where);
-  const Variable scale = tapegrad::where(norms > maxnorm, maxnorm / (norms + 1e-7), 1.0);
+  const auto norms_of = [&](const Variable& rows) {
+    return norm(rows, p, others, /*keepdim=*/true, where);
+  };
+  const Variable is_long = norms_of(x.detach()) > maxnorm;
+  // The norms of the other rows receive no gradient, which would be NaN if an element is.
+  const Variable norms = norms_of(tapegrad::where(is_long, x, 1.0));
+  const Variable scale = tapegrad::where(is_long, maxnorm / (norms + 1e-7), 1.0);
   return x * scale;
 }
 
