@@ -1,4 +1,4 @@
-// Registers kernels for integer dtypes for which a backend compiles none: the operands are
+// Registers kernels for integer dtypes and bool for which a backend compiles none: the operands are
 // converted to a wider dtype, the kernel of that dtype runs, and its results are narrowed. Results
 // wrap around as in PyTorch, because the low bits of integer arithmetic depend only on the low bits
 // of the operands. Kernels that take every dtype (comparisons, copies, indexing, sums) are not
@@ -98,8 +98,10 @@ void register_narrow_integers(DeviceType device) {
   namespace k = kernels;
   set_wide<i32, k::neg, k::abs, k::sign, k::square, k::step, k::clamp, k::add, k::sub, k::mul,
            k::pow, k::fmod, k::remainder, k::floor_divide, k::maximum, k::minimum, k::prod, k::amax,
-           k::amin, k::extreme, k::matmul, k::linear, k::index_add,
-           k::index_accumulate, k::scatter_add, k::scatter_reduce>(device, {i8, i16});
+           k::amin, k::extreme, k::matmul, k::linear, k::index_add, k::index_accumulate,
+           k::scatter_add, k::scatter_reduce>(device, {i8, i16});
+  set_wide<i32, k::maximum, k::minimum, k::extreme, k::sign, k::index_add, k::scatter_add>(
+      device, {boolean});
   // Sums of products of these types are exact in float64.
   set_wide<f64, k::conv2d, k::max_pool2d>(device, {i8, i16, u8});
 }

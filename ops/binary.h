@@ -5,7 +5,7 @@
 // it is treated like a number of its dtype's kind: float32 [2, 3] * float64 [] gives float32. A
 // number takes the dtype of the other operand unless the number is of a higher kind (bool < integer
 // < float). Arithmetic throws ArgumentError for a number that an integer dtype cannot hold, and
-// KernelError for bool except sums and products. Integer arithmetic wraps around.
+// KernelError for bool, of which there are sums, products and extremes. Integers wrap around.
 //
 // Arithmetic of sixteen-bit floats with a number, or with a wider Variable of rank 0, is computed
 // in float32 and rounded once, so that 1e-8 does not become 0 in float16. Comparisons, maximum and

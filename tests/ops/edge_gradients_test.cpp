@@ -46,8 +46,7 @@ TEST(EdgeGradients, SlopesOfActivations) {
                   {0.1, 0.1, 0.1, 1, 1, 0.1});
   expect_gradient([](auto& x) { return leaky_relu(x, -0.1); }, {-1, kNan, 0, 1},
                   {-0.1, -0.1, -0.1, 1});
-  expect_gradient([](auto& x) { return rrelu(x, 0.25, 0.25, false); }, {-1, 0, 1},
-                  {0.25, 0.25, 1});
+  expect_gradient([](auto& x) { return rrelu(x, 0.25, 0.25, false); }, {-1, 0, 1}, {0.25, 0.25, 1});
 }
 
 // A row of at most maxnorm, or of NaN, is not scaled, and its gradient is 1.
@@ -98,8 +97,8 @@ TEST(EdgeGradients, NextafterMovesWithItsFirstOperand) {
 
 TEST(EdgeGradients, Remainders) {
   expect_pair([](auto& a, auto& b) { return fmod(a, b); }, {5, kNan, 1, 0, kInf, -5, 5},
-              {3, 1, kNan, 0, 2, 3, kInf}, {2, kNan, kNan, kNan, kNan, -2, 5}, {1, 1, 1, 1, 1, 1, 1},
-              {-1, kNan, kNan, kNan, -kInf, 1, -0.0});
+              {3, 1, kNan, 0, 2, 3, kInf}, {2, kNan, kNan, kNan, kNan, -2, 5},
+              {1, 1, 1, 1, 1, 1, 1}, {-1, kNan, kNan, kNan, -kInf, 1, -0.0});
   expect_pair([](auto& a, auto& b) { return remainder(a, b); }, {5, kNan, 1, 0, kInf, -5, 5},
               {3, 1, kNan, 0, 2, 3, kInf}, {2, kNan, kNan, kNan, kNan, 1, 5}, {1, 1, 1, 1, 1, 1, 1},
               {-1, kNan, kNan, kNan, kNan, 2, -0.0});

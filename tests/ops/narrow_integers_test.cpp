@@ -118,7 +118,8 @@ TEST(NarrowIntegers, ResultsAreThoseOfInt64WrappedAround) {
     for (const DType dtype : {i8, i16})
       for (const Shape& shape : {Shape{3, 4}, Shape{4, 1}, Shape{5, 37}}) {
         SCOPED_TRACE(op.name);
-        const Variable a = drawn(random, dtype, shape, true), b = drawn(random, dtype, shape, false);
+        const Variable a = drawn(random, dtype, shape, true),
+                       b = drawn(random, dtype, shape, false);
         if (shape[1] == 1 && std::string_view(op.name) == "topk") continue;
         const Variable got = op.run(a.to(dtype), b.to(dtype)), wide = op.run(a, b);
         const std::string_view name = op.name;
@@ -162,6 +163,19 @@ TEST(NarrowIntegers, ComparisonsWithLargeNumbers) {
   EXPECT_EQ(ints(-1 < u), (Ints{1, 1, 1}));
   EXPECT_EQ(ints(x == 261), (Ints{0, 0, 0}));
   EXPECT_THROW(x + 200, ArgumentError);
+}
+
+// The values are those of PyTorch 2.15.
+TEST(NarrowIntegers, ExtremesAndSumsOfBools) {
+  const Variable a = make<int64_t>({0, 1, 0, 1}).to(boolean);
+  const Variable b = make<int64_t>({0, 0, 1, 1}).to(boolean);
+  EXPECT_EQ(maximum(a, b).dtype(), boolean);
+  EXPECT_EQ(ints(maximum(a, b)), (Ints{0, 1, 1, 1}));
+  EXPECT_EQ(ints(minimum(a, b)), (Ints{0, 0, 0, 1}));
+  EXPECT_EQ(max(a, 0).values.item<bool>(), true);
+  EXPECT_EQ(min(a, 0).indices.item<int64_t>(), 0);
+  const Variable many = ones({512}).to(boolean), to = zeros({2}).to(boolean);
+  EXPECT_EQ(ints(index_add(to, 0, zeros({512}).to(i64), many)), (Ints{1, 0}));
 }
 
 TEST(NarrowIntegers, ImagesOfBytes) {
