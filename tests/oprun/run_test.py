@@ -296,7 +296,7 @@ class Inputs(OpTest):
 
 class Errors(OpTest):
     TENSORS = {"a": normal(2, 3), "b": normal(4, 5), "i": np.arange(6).reshape(2, 3),
-               "f": normal(2, 3).astype(np.float32), "s": np.ones((2, 3), np.int8)}
+               "f": normal(2, 3).astype(np.float32), "s": np.ones((2, 3), np.bool_)}
     CASES = {
         "shape": {"op": "matmul", "inputs": [{"t": "a"}, {"t": "b"}]},
         "dtype": {"op": "softmax", "inputs": [{"t": "i"}], "attrs": {"dim": 0}},
