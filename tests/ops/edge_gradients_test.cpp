@@ -10,6 +10,7 @@
 #include "ops/loss.h"
 #include "ops/pool.h"
 #include "ops/reduce.h"
+#include "ops/sort.h"
 #include "ops/statistics_composed.h"
 #include "ops/view.h"
 #include "tests/make_variable.h"
@@ -93,6 +94,13 @@ TEST(EdgeGradients, RoundedQuotients) {
 TEST(EdgeGradients, NextafterMovesWithItsFirstOperand) {
   expect_pair([](auto& a, auto& b) { return nextafter(a, b); }, {5}, {2},
               {std::nextafter(5.0, 2.0)}, {1}, {0});
+}
+
+TEST(EdgeGradients, OpsWithoutAGradientAreNamed) {
+  const Variable x = leaf<double>({5, 0, 5});
+  expect_error<AutogradError>("such as a comparison, argmax, unique",
+                              [&] { sum(unique(x).values).backward(); });
+  expect_error<AutogradError>("unique or heaviside", [&] { sum(heaviside(x, 1)).backward(); });
 }
 
 TEST(EdgeGradients, Remainders) {

@@ -115,7 +115,10 @@ uint64_t Leaf::hooks_state() const { return hooks_ ? hooks_->state() : 0; }
 
 void BackwardPass::add_root(const Variable& root, Variable seed) {
   if (!root.defined() || !root.edge())
-    fail<AutogradError>("backward: the root requires no gradient");
+    fail<AutogradError>(
+        "backward: the root requires no gradient: it depends on no variable that requires one, or "
+        "only through detach(), NoGrad or an op without a gradient, such as a comparison, argmax, "
+        "unique or heaviside");
   if (!seed.defined()) seed = default_seed(root);
   const ValueType type{root.shape(), root.dtype(), root.device()};
   if (!detail::has_type(seed, type)) detail::fail_gradient("backward: seed", seed, type);
