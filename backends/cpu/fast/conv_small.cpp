@@ -7,9 +7,8 @@
 
 #include <omp.h>
 
-#include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/fast/conv_rows.h"
 #include "backends/cpu/tools/per_thread.h"
-#include "backends/cpu/tools/relu.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -20,83 +19,12 @@ constexpr int64_t kMostTaps = 16384;        // elements of a channel's kernel
 constexpr int64_t kPaddedFloats = 1 << 16;  // of a padded band: 256 KiB of the second-level cache
 constexpr int kMostChannels = kLanes<float> >= 16 ? 12 : 5;  // channels of two vectors in registers
 constexpr int kChannelsTogether =
-    kLanes<float> >= 16 ? 3 : 1;                      // channels whose sums fit in registers
-constexpr int64_t kMaxBatchPieces = 64;               // parts of the batch, each with its own sums
-constexpr int64_t kParallelSmall = int64_t(1) << 18;  // products that justify a second thread
-// For own dw of 8 or more channels.
-constexpr int64_t kFewestImages = 4, kFewestPositions = 32 * kLanes<float>;
-
-int64_t in_lanes(int64_t n) { return (n + kLanes<float> - 1) / kLanes<float> * kLanes<float>; }
-
-/// A convolution of stride 1.
-struct SmallSizes {
-  int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
-  Size2d padding, dilation;
-  int64_t band = out_height;  // rows of the result that are computed from one padded part
-
-  SmallSizes(const Shape& x, const Shape& w, const Shape& y, const Conv2dOptions& options)
-      : batch(x[0]),
-        in(x[1]),
-        height(x[2]),
-        width(x[3]),
-        out(w[0]),
-        kernel_height(w[2]),
-        kernel_width(w[3]),
-        out_height(y[2]),
-        out_width(y[3]),
-        padding(options.padding),
-        dilation(options.dilation) {}
-  /// Returns the convolution of dy that computes dx.
-  static SmallSizes of_gradient(const Shape& dy, const Shape& w, const Shape& dx,
-                                const Conv2dOptions& options) {
-    SmallSizes s(dy, {w[1], w[0], w[2], w[3]}, dx, options);
-    s.padding =
-        Size2d(s.reach_down() - options.padding.height, s.reach_right() - options.padding.width);
-    return s;
-  }
-
-  int64_t taps() const { return in * kernel_height * kernel_width; }
-  int64_t out_plane() const { return out_height * out_width; }
-  int64_t products() const { return batch * out * taps() * out_plane(); }
-  int64_t bands() const { return (out_height + band - 1) / band; }
-  // Distances between the first and the last element of a kernel, in rows and columns.
-  int64_t reach_down() const { return dilation.height * (kernel_height - 1); }
-  int64_t reach_right() const { return dilation.width * (kernel_width - 1); }
-  // Sizes of the padded part, whose rows are long enough for vectors that exceed the width.
-  int64_t row() const { return in_lanes(out_width) + reach_right(); }
-  int64_t rows() const { return band + reach_down(); }
-  int64_t padded_part() const { return in * rows() * row(); }
-};
-
-/// Copies the rows of the image that the results from row `first` on need, with zero padding, and
-/// zeros where a row's last vector exceeds the width. Elements where `results`, the result of a
-/// ReLU, is not positive are zero as well; it may be null.
-void pad_image(const float* image, const float* results, const SmallSizes& s, int64_t first,
-               float* padded) {
-  std::fill_n(padded, s.padded_part(), 0.0f);
-  const int64_t begin = std::max<int64_t>(0, first - s.padding.height);
-  const int64_t end = std::min(s.height, first - s.padding.height + s.rows());
-  for (int64_t c = 0; c < s.in; ++c)
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t from = (c * s.height + i) * s.width;
-      float* to =
-          padded + (c * s.rows() + s.padding.height - first + i) * s.row() + s.padding.width;
-      if (results == nullptr)
-        std::copy_n(image + from, s.width, to);
-      else
-        mask_by_result(image + from, results + from, s.width, to);
-    }
-}
-
-/// Returns the offsets in the padded part of the elements of a kernel.
-std::vector<int64_t> tap_offsets(const SmallSizes& s) {
-  std::vector<int64_t> offsets;
-  for (int64_t c = 0; c < s.in; ++c)
-    for (int64_t u = 0; u < s.kernel_height; ++u)
-      for (int64_t v = 0; v < s.kernel_width; ++v)
-        offsets.push_back((c * s.rows() + u * s.dilation.height) * s.row() + v * s.dilation.width);
-  return offsets;
-}
+    kLanes<float> >= 16 ? 3 : 1;                          // channels whose sums fit in registers
+constexpr int64_t kMostPieces = 64;                       // parts of dy, each with its own sums
+constexpr int64_t kParallelSmall = int64_t(1) << 18;      // products that justify a second thread
+constexpr int64_t kFewestPositions = 32 * kLanes<float>;  // whose sums are worth joining the lanes
+constexpr int64_t kFewestTaps = 64;  // that pay for moving elements to phases or joined rows
+constexpr int64_t kFewestParts = 4;  // of dw, which threads share
 
 /// Calls run(first, count) for nearly equal groups of output channels.
 template <typename Run>
@@ -111,7 +39,7 @@ void for_each_channel_group(int64_t out, const Run& run) {
 /// Returns weights in the order of use: those of a group of channels, tap by tap.
 /// weight(channel, tap) is an element.
 template <typename Weight>
-std::vector<float> in_groups(const SmallSizes& s, const Weight& weight) {
+std::vector<float> in_groups(const RowSizes& s, const Weight& weight) {
   std::vector<float> result;
   result.reserve(size_t(s.out * s.taps()));
   for_each_channel_group(s.out, [&](int64_t first, int64_t count) {
@@ -161,14 +89,15 @@ std::array<AddTaps, kRowVectors> functions_of(int64_t count) {
   return result;
 }
 
-/// Writes the sums of a row of `count` channels. `left` columns remain.
-void write_sums(const SmallSizes& s, ColumnSums& sums, int64_t count, int64_t vectors, bool relu,
-                int64_t left, float* to) {
+/// Writes the sums of `count` channels, whose planes are `plane` elements apart. `left` columns
+/// remain.
+void write_sums(ColumnSums& sums, int64_t count, int64_t vectors, bool relu, int64_t left,
+                int64_t plane, float* to) {
   for (int64_t k = 0; k < count; ++k)
     for (int64_t v = 0; v < vectors && v * kLanes<float> < left; ++v) {
       B sum = B::load_aligned(sums.values[k] + v * kLanes<float>);
       if (relu) sum = formulas::Relu()(sum);
-      float* place = to + k * s.out_plane() + v * kLanes<float>;
+      float* place = to + k * plane + v * kLanes<float>;
       if (left >= (v + 1) * kLanes<float>)
         sum.store_unaligned(place);
       else
@@ -176,65 +105,79 @@ void write_sums(const SmallSizes& s, ColumnSums& sums, int64_t count, int64_t ve
     }
 }
 
+/// Returns whether vectors across rows save a tenth or more, which pays for copying rows.
+bool gains_by_joining(const RowSizes& s) {
+  return s.taps() >= kFewestTaps && 10 * s.joined_row() <= 9 * in_lanes(s.out_width);
+}
+
+/// Returns the elements that vectors process for each row of the result, with those between joined
+/// rows.
+int64_t processed_row(const RowSizes& s) {
+  return gains_by_joining(s) ? s.joined_row() : in_lanes(s.out_width);
+}
+
+/// Rows of the result whose vectors are computed one after another.
+struct Lines {
+  int64_t count, length, step;  // `step` elements of the padded part are between two lines
+};
+
+/// Computes the lines of `count` channels from a padded part. `to` has planes of `plane` elements
+/// and lines of `line`.
+void convolve_lines(const Lines& lines, const float* part, const std::vector<int64_t>& offsets,
+                    const float* weights, const float* bias, int64_t count, bool relu, float* to,
+                    int64_t plane, int64_t line) {
+  const auto functions = functions_of(count);
+  ColumnSums start, sums;
+  for (int64_t k = 0; k < count; ++k)
+    std::ranges::fill(start.values[k], bias != nullptr ? bias[k] : 0.0f);
+  for (int64_t i = 0; i < lines.count; ++i)
+    for (int64_t next = 0; next < lines.length; next += kRowVectors * kLanes<float>) {
+      const int64_t vectors = lines.length - next > kLanes<float> ? 2 : 1;
+      // The last vectors of a line overlap the previous ones, unless the line is shorter.
+      const int64_t j =
+          std::min(next, std::max<int64_t>(lines.length - vectors * kLanes<float>, 0));
+      std::copy_n(start.values[0], count * kRowVectors * kLanes<float>, sums.values[0]);
+      functions[size_t(vectors - 1)](part + i * lines.step + j, offsets, weights, sums);
+      write_sums(sums, count, vectors, relu, lines.length - j, plane, to + i * line + j);
+    }
+}
+
 /// Computes the convolution of `images`, masked by `results` as in pad_image(), plus the bias.
-void convolve_small(SmallSizes s, const float* images, const float* results,
+void convolve_small(RowSizes s, const float* images, const float* results,
                     const std::vector<float>& weights, const float* bias, bool relu, float* to) {
-  const int64_t fit = kPaddedFloats / (s.in * s.row()) - s.reach_down();
+  s.joins_rows = gains_by_joining(s);
   const int64_t share =
       (s.batch * s.out_height + omp_get_max_threads() - 1) / omp_get_max_threads();
-  s.band = std::clamp<int64_t>(std::min(std::max<int64_t>(fit, 8), share), 1, s.out_height);
+  s.band = std::clamp<int64_t>(std::min(std::max<int64_t>(s.rows_within(kPaddedFloats), 8), share),
+                               1, s.out_height);
   const auto offsets = tap_offsets(s);
-  PerThread padded(s.padded_part());
+  // A line may be shorter than its vectors. Joined rows are computed beside the padded part.
+  const int64_t padded_part = s.padded_part() + kRowVectors * kLanes<float>;
+  const int64_t joined_plane = s.joins_rows ? s.band * s.row() : 0;
+  PerThread memory(padded_part + kMostChannels * joined_plane);
 #pragma omp parallel for if (s.products() > kParallelSmall)
   for (int64_t task = 0; task < s.batch * s.bands(); ++task) {
     const int64_t n = task / s.bands(), begin = task % s.bands() * s.band;
     const int64_t rows = std::min(s.band, s.out_height - begin),
                   image = n * s.in * s.height * s.width;
-    float* part = padded.mine();
+    float *part = memory.mine(), *joined = part + padded_part;
     pad_image(images + image, results != nullptr ? results + image : nullptr, s, begin, part);
     for_each_channel_group(s.out, [&](int64_t first, int64_t count) {
-      const auto functions = functions_of(count);
-      ColumnSums start, sums;
+      const float* group = weights.data() + first * s.taps();
+      const float* start = bias != nullptr ? bias + first : nullptr;
+      float* place = to + (n * s.out + first) * s.out_plane() + begin * s.out_width;
+      if (!s.joins_rows)
+        return convolve_lines({rows, s.out_width, s.row()}, part, offsets, group, start, count,
+                              relu, place, s.out_plane(), s.out_width);
+      convolve_lines({1, (rows - 1) * s.row() + s.out_width, 0}, part, offsets, group, start, count,
+                     relu, joined, joined_plane, 0);
       for (int64_t k = 0; k < count; ++k)
-        std::ranges::fill(start.values[k], bias != nullptr ? bias[first + k] : 0.0f);
-      for (int64_t i = 0; i < rows; ++i)
-        for (int64_t next = 0; next < s.out_width; next += kRowVectors * kLanes<float>) {
-          const int64_t vectors = s.out_width - next > kLanes<float> ? 2 : 1;
-          // The last vectors of a row overlap the previous ones, unless the row is shorter.
-          const int64_t j =
-              std::min(next, std::max<int64_t>(s.out_width - vectors * kLanes<float>, 0));
-          std::copy_n(start.values[0], count * kRowVectors * kLanes<float>, sums.values[0]);
-          functions[size_t(vectors - 1)](part + i * s.row() + j, offsets,
-                                         weights.data() + first * s.taps(), sums);
-          write_sums(s, sums, count, vectors, relu, s.out_width - j,
-                     to + (n * s.out + first) * s.out_plane() + (begin + i) * s.out_width + j);
-        }
+        for (int64_t i = 0; i < rows; ++i)
+          std::copy_n(joined + k * joined_plane + i * s.row(), s.out_width,
+                      place + k * s.out_plane() + i * s.out_width);
     });
   }
 }
-
-/// Returns a mask of the lanes [first, last).
-xsimd::batch_bool<float> lanes_between(int64_t first, int64_t last) {
-  alignas(64) float lanes[kLanes<float>];
-  for (int64_t i = 0; i < kLanes<float>; ++i) lanes[i] = i >= first && i < last ? 1.0f : 0.0f;
-  return B::load_aligned(lanes) > B(0.5f);
-}
-
-/// One channel of dy, and of the ReLU's result if there is one.
-struct Plane {
-  const float *dy, *y;
-  int64_t size;  // elements up to the end of the tensor
-
-  /// `count` values of dz, 0 < count <= kLanes<float>, starting at element `at`; other lanes are
-  /// arbitrary.
-  B load(int64_t at, int64_t count) const {
-    const auto values = [&](const float* from) {
-      return at + kLanes<float> <= size ? B::load_unaligned(from + at)
-                                        : load_some(from + at, count);
-    };
-    return y == nullptr ? values(dy) : formulas::ReluBackward()(values(dy), values(y));
-  }
-};
 
 /// Returns values in a register, from which each use reads them: g++ would read the memory for each
 /// use, and a Zen 4 reads only 64 bytes per cycle.
@@ -246,50 +189,59 @@ B load_once(const float* from) {
   return values;
 }
 
-/// Calls add(is_whole, row, column) for each vector of the rows of a plane; is_whole is true_type
-/// unless the vector exceeds the row.
-template <typename Add>
-void for_each_vector(const SmallSizes& s, const Add& add) {
-  const int64_t whole = s.out_width - s.out_width % kLanes<float>;
-  for (int64_t i = 0; i < s.out_height; ++i) {
-    for (int64_t j = 0; j < whole; j += kLanes<float>) add(std::true_type(), i, j);
-    if (whole < s.out_width) add(std::false_type(), i, whole);
+/// The vectors of the first rows of a band of dz, whose rows are `row()` elements apart.
+struct BandVectors {
+  std::vector<int64_t> begins;
+  std::vector<char> is_whole;   // whether all elements of the vector are elements of dz
+  std::vector<float> is_in_dz;  // 1 for elements of dz, 0 for elements between rows
+
+  BandVectors(const RowSizes& s, int64_t rows) : is_in_dz(size_t(in_lanes(rows * s.row()))) {
+    for (int64_t i = 0; i < rows; ++i)
+      std::fill_n(is_in_dz.begin() + i * s.row(), s.out_width, 1.0f);
+    const int64_t lines = s.joins_rows ? 1 : rows;
+    const int64_t length = s.joins_rows ? rows * s.row() : s.out_width;
+    for (int64_t i = 0; i < lines; ++i)
+      for (int64_t j = 0; j < length; j += kLanes<float>) {
+        const auto first = is_in_dz.begin() + i * s.row() + j;
+        begins.push_back(i * s.row() + j);
+        is_whole.push_back(std::find(first, first + kLanes<float>, 0.0f) == first + kLanes<float>);
+      }
+  }
+  /// Calls add(is_whole, begin) for each vector; is_whole is true_type or false_type.
+  template <typename Add>
+  void for_each(const Add& add) const {
+    for (size_t i = 0; i < begins.size(); ++i)
+      is_whole[i] ? add(std::true_type(), begins[i]) : add(std::false_type(), begins[i]);
+  }
+};
+
+/// Copies rows of a channel of dy to rows that are `row()` elements apart; elements where
+/// `results`, the result of a ReLU, is not positive are zero. `results` may be null.
+void copy_rows(const float* dy, const float* results, const RowSizes& s, int64_t rows, float* to) {
+  for (int64_t i = 0; i < rows; ++i, dy += s.out_width, to += s.row()) {
+    if (results == nullptr)
+      std::copy_n(dy, s.out_width, to);
+    else
+      mask_by_result(dy, results + i * s.out_width, s.out_width, to);
   }
 }
 
-/// Returns the sum of dz.
-double sum_of_plane(const SmallSizes& s, const Plane& plane) {
-  const int64_t rest = s.out_width % kLanes<float>;
-  const auto counts = lanes_between(0, rest);
-  B total(0.0f);
-  for_each_vector(s, [&](auto whole, int64_t i, int64_t j) {
-    const B dz = plane.load(i * s.out_width + j, whole ? kLanes<float> : rest);
-    total += whole ? dz : select(counts, dz, B(0.0f));
-  });
-  return double(xsimd::hadd(total));
-}
-
-/// For kPlanes channels of dz, adds the sum of dz times each of kCount taps of the image to
-/// parts[plane * step].
+/// For kPlanes channels of dz, which are `plane` elements apart, adds the sum of dz times each of
+/// kCount taps of the image to parts[channel * step].
 template <int kCount, int kPlanes>
-void add_plane_products(const SmallSizes& s, const Plane* planes, const float* image,
-                        const int64_t* offsets, double* parts, int64_t step) {
+void add_plane_products(const BandVectors& vectors, const float* dz, int64_t plane,
+                        const float* image, const int64_t* offsets, double* parts, int64_t step) {
   const B zero(0.0f);
   B sums[kPlanes][kCount];
   unrolled<kPlanes>([&](auto p) { unrolled<kCount>([&](auto k) { sums[p][k] = zero; }); });
-  const int64_t rest = s.out_width % kLanes<float>;
-  const auto counts = lanes_between(0, rest);
-  for_each_vector(s, [&](auto whole, int64_t i, int64_t j) {
-    B dz[kPlanes];
-    unrolled<kPlanes>([&](auto p) {
-      dz[p] = planes[p].load(i * s.out_width + j, whole ? kLanes<float> : rest);
-      if (!whole) dz[p] = select(counts, dz[p], zero);
-    });
-    const float* from = image + i * s.row() + j;
+  vectors.for_each([&](auto whole, int64_t at) {
+    const auto is_in_dz = B::load_unaligned(vectors.is_in_dz.data() + at) > B(0.5f);
     unrolled<kCount>([&](auto k) {
-      B values = load_once(from + offsets[k]);
-      if (!whole) values = select(counts, values, zero);  // excluded values may be infinite
-      unrolled<kPlanes>([&](auto p) { sums[p][k] = functions::fused(values, dz[p], sums[p][k]); });
+      B values = load_once(image + at + offsets[k]);
+      if (!whole) values = select(is_in_dz, values, zero);  // excluded values may be infinite
+      unrolled<kPlanes>([&](auto p) {
+        sums[p][k] = functions::fused(values, B::load_unaligned(dz + p * plane + at), sums[p][k]);
+      });
     });
   });
   unrolled<kPlanes>([&](auto p) {
@@ -297,9 +249,16 @@ void add_plane_products(const SmallSizes& s, const Plane* planes, const float* i
   });
 }
 
+/// Returns the sum of dz.
+double sum_of_plane(const BandVectors& vectors, const float* dz) {
+  B total(0.0f);
+  vectors.for_each([&](auto, int64_t at) { total += B::load_unaligned(dz + at); });
+  return double(xsimd::hadd(total));
+}
+
 void small_input_gradient(const Tensor& dy, const Epilogue& behind, const Tensor& weight,
                           const Conv2dOptions& options, Tensor& dx) {
-  const SmallSizes s = SmallSizes::of_gradient(dy.shape(), weight.shape(), dx.shape(), options);
+  const RowSizes s = RowSizes::of_gradient(dy.shape(), weight.shape(), dx.shape(), options);
   const float* w = weight.data<float>();
   const int64_t plane = s.kernel_height * s.kernel_width;
   const auto weights = in_groups(s, [&](int64_t channel, int64_t tap) {
@@ -309,37 +268,56 @@ void small_input_gradient(const Tensor& dy, const Epilogue& behind, const Tensor
                  false, dx.data<float>());
 }
 
+/// Sets the rows of dy whose products are added before the lanes of the sums are joined. Their
+/// number does not depend on the number of threads. The image stays in the second-level cache, if
+/// enough rows fit.
+void set_gradient_band(RowSizes& s) {
+  s.joins_rows = kLanes<float> >= 16 && gains_by_joining(s);  // AVX2 masks vectors slowly
+  const int64_t share = (s.batch * s.out_height + kFewestParts - 1) / kFewestParts;
+  const int64_t fewest = (kFewestPositions + s.out_width - 1) / s.out_width;
+  s.band = std::clamp<int64_t>(std::max(std::min(s.rows_within(2 * kPaddedFloats), share), fewest),
+                               1, s.out_height);
+}
+
 void small_weight_gradient(const Tensor& dy, const Epilogue& behind, const Tensor& x,
                            const Conv2dOptions& options, Tensor& dw, Tensor& db) {
-  const SmallSizes s(x.shape(), dw.shape(), dy.shape(), options);
+  RowSizes s(x.shape(), dw.shape(), dy.shape(), options);
+  set_gradient_band(s);
   const float *images = x.data<float>(), *gradients = dy.data<float>();
   const float* from_relu = behind ? behind.at.data<float>() : nullptr;
-  const int64_t pieces = std::min(s.batch, kMaxBatchPieces), results = s.out * (s.taps() + 1);
+  const int64_t tasks = s.batch * s.bands(), pieces = std::min(tasks, kMostPieces);
+  const int64_t results = s.out * (s.taps() + 1);
   std::vector<double> parts(size_t(pieces * results));  // per channel: the taps, then the bias
-  PerThread padded(s.padded_part());
+  const int64_t last_rows = s.out_height - (s.bands() - 1) * s.band;
+  const BandVectors vectors(s, s.band), last_vectors(s, last_rows);
+  const int64_t part_floats = in_lanes(s.padded_part()) + kLanes<float>;
+  const int64_t plane = int64_t(vectors.is_in_dz.size());
+  PerThread memory(part_floats + kChannelsTogether * plane);
   const auto offsets = tap_offsets(s);
 #pragma omp parallel for if (s.products() > kParallelSmall)
   for (int64_t piece = 0; piece < pieces; ++piece) {
-    float* image = padded.mine();
-    for (int64_t n = piece * s.batch / pieces; n < (piece + 1) * s.batch / pieces; ++n) {
-      pad_image(images + n * s.in * s.height * s.width, nullptr, s, 0, image);
+    float *image = memory.mine(), *dz = image + part_floats;
+    for (int64_t task = piece * tasks / pieces; task < (piece + 1) * tasks / pieces; ++task) {
+      const int64_t n = task / s.bands(), begin = task % s.bands() * s.band;
+      const bool is_last = begin + s.band > s.out_height;
+      const BandVectors& band = is_last ? last_vectors : vectors;
+      pad_image(images + n * s.in * s.height * s.width, nullptr, s, begin, image);
+      std::fill_n(dz, kChannelsTogether * plane, 0.0f);
       double* part = parts.data() + piece * results;
       for_each_group<kChannelsTogether, 1>(
           s.out, [&]<int kPlanes>(int64_t o, std::integral_constant<int, kPlanes>) {
-            Plane planes[kPlanes];
-            for (int p = 0; p < kPlanes; ++p) {
-              const int64_t at = (n * s.out + o + p) * s.out_plane();
-              planes[p] = {gradients + at, from_relu != nullptr ? from_relu + at : nullptr,
-                           dy.numel() - at};
-            }
             const int64_t step = s.taps() + 1;
             double* sums = part + o * step;
-            for (int p = 0; p < kPlanes; ++p)
-              sums[p * step + s.taps()] += sum_of_plane(s, planes[p]);
+            for (int p = 0; p < kPlanes; ++p) {
+              const int64_t at = (n * s.out + o + p) * s.out_plane() + begin * s.out_width;
+              copy_rows(gradients + at, from_relu != nullptr ? from_relu + at : nullptr, s,
+                        is_last ? last_rows : s.band, dz + p * plane);
+              sums[p * step + s.taps()] += sum_of_plane(band, dz + p * plane);
+            }
             for_each_group<9, 3, 1>(
                 s.taps(), [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
-                  add_plane_products<kCount, kPlanes>(s, planes, image, offsets.data() + first,
-                                                      sums + first, step);
+                  add_plane_products<kCount, kPlanes>(band, dz, plane, image,
+                                                      offsets.data() + first, sums + first, step);
                 });
           });
     }
@@ -356,49 +334,52 @@ void small_weight_gradient(const Tensor& dy, const Epilogue& behind, const Tenso
     }
 }
 
-bool has_one_step(const Conv2dOptions& o) { return o.groups == 1 && o.stride == Size2d(1); }
 bool has_few_outputs(const Shape& w) { return w[0] < 16 && w[0] % 8 != 0; }
 /// Returns whether vectors along rows are faster than oneDNN's blocks of channels for few outputs.
-/// Short rows leave lanes unused; unpacking an image pays off for few channels.
-bool prefers_rows_for_few(const Shape& w, int64_t width, const Tensor& x) {
-  const int64_t step = width > kLanes<float> ? 2 * kLanes<float> : kLanes<float>;
-  return (width >= 2 * kLanes<float> || step * w[0] <= kMostChannels * width) &&
-         (w[0] < 8 || !x || !x.storage().is_packed());
+/// Short rows leave lanes unused, unless rows are joined; unpacking an image pays off for few
+/// channels.
+bool prefers_rows_for_few(const RowSizes& s, const Tensor& x) {
+  const int64_t pair = 2 * kLanes<float>;
+  int64_t step = s.out_width > kLanes<float> ? pair : kLanes<float>;
+  if (gains_by_joining(s)) step = s.joined_row();
+  return (s.out_width >= pair || step * s.out <= kMostChannels * s.out_width) &&
+         (s.out < 8 || !x || !x.storage().is_packed());
 }
-/// Returns whether vectors along rows are faster for any number of channels. oneDNN computes whole
-/// blocks, of `from` and `to` channels; a product in a full block takes a tenth less time.
-bool prefers_rows_for(const Shape& w, int64_t from, int64_t to, int64_t width, const Tensor& x) {
-  return (!x || !x.storage().is_packed()) &&
-         5 * from * to * width >= 6 * w[0] * w[1] * in_lanes(width);
+/// Returns whether vectors along rows, which process `row` elements for each row, are faster for
+/// any number of channels. oneDNN computes whole blocks, of `from` and `to` channels; a product in
+/// a full block takes a tenth less time.
+bool prefers_rows_for(const RowSizes& s, int64_t from, int64_t to, int64_t row, const Tensor& x) {
+  return (!x || !x.storage().is_packed()) && 5 * from * to * s.out_width >= 6 * s.in * s.out * row;
 }
-bool prefers_rows(const Tensor& x, const Shape& w, int64_t width) {
-  if (w[2] * w[3] == 1 || w[1] * w[2] * w[3] > kMostTaps) return false;
-  if (has_few_outputs(w)) return prefers_rows_for_few(w, width, x);
-  return prefers_rows_for(w, w[1] < kLanes<float> ? w[1] : in_lanes(w[1]), in_lanes(w[0]), width,
-                          x);
+/// Returns whether vectors along rows, which process `row` elements for each row, are faster.
+bool prefers_rows(const RowSizes& s, const Shape& w, const Tensor& x, int64_t row) {
+  if (w[2] * w[3] == 1 || s.taps() > kMostTaps) return false;
+  if (has_few_outputs(w)) return prefers_rows_for_few(s, x);
+  return prefers_rows_for(s, s.in < kLanes<float> ? s.in : in_lanes(s.in), in_lanes(s.out), row, x);
 }
 bool is_small(const Shape& w, int64_t width) {
   return has_few_outputs(w) && w[1] * w[2] * w[3] <= kMaxGradientTaps && width >= kLanes<float> / 2;
 }
 /// A large image leaves the cache between two channels of dy; the sums of each lane are joined for
-/// each image.
+/// each band.
 bool computes_dw(const Tensor& dy, const Tensor& x, const Shape& w, const Conv2dOptions& o) {
-  if (!has_one_step(o)) return false;
+  if (o.groups != 1 || o.stride != Size2d(1)) return false;
   if (is_small(w, x.shape()[3])) return true;
   if (w[0] >= 8 && has_few_outputs(w)) return false;
-  const SmallSizes s(x.shape(), w, dy.shape(), o);
-  return prefers_rows(x, w, s.out_width) &&
-         (w[0] < 8 || (s.batch >= kFewestImages && s.out_plane() >= kFewestPositions &&
-                       s.padded_part() <= 2 * kPaddedFloats));
+  RowSizes s(x.shape(), w, dy.shape(), o);
+  set_gradient_band(s);
+  return prefers_rows(s, w, x, s.joins_rows ? s.joined_row() : in_lanes(s.out_width)) &&
+         (s.out < 8 || (s.out_plane() >= kFewestPositions && s.padded_part() <= 2 * kPaddedFloats));
 }
-bool computes_dx(const Tensor& x, const Shape& w, const Conv2dOptions& o, const Tensor& dx) {
-  if (!has_one_step(o) || o.padding.height > o.dilation.height * (w[2] - 1) ||
+bool computes_dx(const Tensor& dy, const Tensor& x, const Shape& w, const Conv2dOptions& o,
+                 const Tensor& dx) {
+  if (o.groups != 1 || o.stride != Size2d(1) || o.padding.height > o.dilation.height * (w[2] - 1) ||
       o.padding.width > o.dilation.width * (w[3] - 1))
     return false;
   if (w[2] * w[3] == 1 || w[0] * w[2] * w[3] > kMostTaps) return false;
-  const int64_t width = dx.shape()[3];
-  if (has_few_outputs(w)) return prefers_rows_for_few(w, width, x);
-  return prefers_rows_for(w, in_lanes(w[1]), in_lanes(w[0]), width, x);
+  if (has_few_outputs(w)) return prefers_rows_for_few(RowSizes(dx.shape(), w, dx.shape(), o), x);
+  const RowSizes s = RowSizes::of_gradient(dy.shape(), w, dx.shape(), o);
+  return prefers_rows_for(s, in_lanes(s.in), in_lanes(s.out), processed_row(s), x);
 }
 
 }  // namespace
@@ -406,14 +387,16 @@ bool computes_dx(const Tensor& x, const Shape& w, const Conv2dOptions& o, const 
 bool ConvSmall::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
                         const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
   const Shape& w = weight.shape();
-  return x.numel() > 0 && y.numel() > 0 && has_one_step(options) &&
-         (is_small(w, x.shape()[3]) || prefers_rows(x, w, y.shape()[3]));
+  if (x.numel() == 0 || y.numel() == 0 || options.groups != 1) return false;
+  const RowSizes s(x.shape(), w, y.shape(), options);
+  if (options.stride != Size2d(1) && s.taps() < kFewestTaps) return false;
+  return is_small(w, s.width) || prefers_rows(s, w, x, processed_row(s));
 }
 
 void ConvSmall::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                     const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
   const bool relu = epilogue.activation == Activation::kRelu;
-  const SmallSizes s(x.shape(), weight.shape(), y.shape(), options);
+  const RowSizes s(x.shape(), weight.shape(), y.shape(), options);
   const float* w = weight.data<float>();
   const auto weights =
       in_groups(s, [&](int64_t channel, int64_t tap) { return w[channel * s.taps() + tap]; });
@@ -428,7 +411,7 @@ bool ConvBackwardSmall::accepts(const Tensor& dy, const Epilogue& behind, const 
   if (behind.activation == Activation::kGelu || dy.numel() == 0 || (dx && dx.numel() == 0))
     return false;
   if (dw && dw.numel() > 0 && computes_dw(dy, x, dw.shape(), options)) return true;
-  return dx && computes_dx(x, weight.shape(), options, dx);
+  return dx && computes_dx(dy, x, weight.shape(), options, dx);
 }
 
 void ConvBackwardSmall::run(TypeTag<float>, const Tensor& dy, const Epilogue& behind,
@@ -436,7 +419,7 @@ void ConvBackwardSmall::run(TypeTag<float>, const Tensor& dy, const Epilogue& be
                             Tensor& dx, Tensor& dw, Tensor& db) {
   Tensor none;
   if (dx) {
-    if (computes_dx(x, weight.shape(), options, dx))
+    if (computes_dx(dy, x, weight.shape(), options, dx))
       small_input_gradient(dy, behind, weight, options, dx);
     else
       kernels::conv2d_backward(dy, behind, none, weight, options, dx, none, none);

@@ -1,7 +1,7 @@
-// Float32 convolutions of stride 1 whose channels would leave a part of oneDNN's blocks empty:
-// fewer output channels than a vector has lanes, as in first and last layers and in DenseNet, or 17
-// to 40 channels. oneDNN would pad the channels to whole vectors, and convert the layout of the
-// images.
+// Float32 convolutions whose channels would leave a part of oneDNN's blocks empty: fewer output
+// channels than a vector has lanes, as in first and last layers and in DenseNet, or 17 to 44
+// channels. oneDNN would pad the channels to whole vectors, and convert the layout of the images.
+// The gradients are those of convolutions of stride 1.
 #pragma once
 
 #include "ops/conv.h"
