@@ -145,21 +145,15 @@ Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
   return clone(permute(reshape(y, {n, depth, to[1], to[2], to[3]}), {0, 2, 1, 3, 4}));
 }
 
-Variable conv_transpose3d(const Variable& x, const Variable& weight, const Variable& bias,
-                          ConvTransposeOptions<Size3d> options, Where where) {
-  if (is_unbatched(x, 3)) [[unlikely]]
-    return as_batch(x, where, [&](const Variable& batch) {
-      return conv_transpose3d(batch, weight, bias, options);
-    });
-  if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision([](const auto&... a) { return conv_transpose3d(a...); }, where, x,
-                            weight, bias, options);
-  const CallLine line(where);
+namespace {
+
+/// Checks the operands and options of conv_transpose3d and returns the shape of its result.
+Shape transposed_shape(const Variable& x, const Variable& weight, const Variable& bias,
+                       const ConvTransposeOptions<Size3d>& options) {
   constexpr std::string_view kName = "conv_transpose3d";
   check_ranks(kName, x, weight, 3);
   const auto& [named, stride, padding, extra, groups, dilation] = options;
   const Shape &from = x.shape(), &w = weight.shape();
-  const int64_t n = from[0], depth = from[2], kernel = w[2];
   require_count(kName, "groups", groups);
   const int64_t channels = w[1] * groups;
   if (from[1] != w[0] || w[0] % groups != 0)
@@ -170,27 +164,26 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
   check_same_device(kName, x.value(), weight.value(), bias.value_or_empty());
   check_same_dtype(kName, x.value(), weight.value(), bias.value_or_empty());
   check_windows(kName, {Size2d(w[3], w[4]), stride.plane(), padding.plane(), dilation.plane()});
-  check_windows(kName, {.kernel = {kernel, 1},
+  check_windows(kName, {.kernel = {w[2], 1},
                         .stride = {stride.depth, 1},
                         .padding = {padding.depth, 0},
                         .dilation = {dilation.depth, 1}});
-  const Shape to{
-      n, channels,
-      transposed_size(kName, depth,
-                      {kernel, stride.depth, padding.depth, extra.depth, dilation.depth}),
-      transposed_size(kName, from[3],
-                      {w[3], stride.height, padding.height, extra.height, dilation.height}),
-      transposed_size(kName, from[4],
-                      {w[4], stride.width, padding.width, extra.width, dilation.width})};
-  const auto biased = [&](const Variable& y) {
-    return bias.defined() ? y + reshape(bias, {1, channels, 1, 1, 1}) : y;
-  };
-  const bool fits =  // else the convolution of the result has more windows than x has voxels
-      extra.depth < stride.depth && extra.height < stride.height && extra.width < stride.width;
-  if (const Conv3dOptions forward{{}, stride, padding, dilation, groups};
-      fits && has_transposed_kernel(x.value(), weight.value(), forward, to))
-    return biased(conv_volume_backward_input(x, weight, forward, to, where));
-  const int64_t reach = (depth - 1) * stride.depth + dilation.depth * (kernel - 1) + 1;
+  return {from[0], channels,
+          transposed_size(kName, from[2],
+                          {w[2], stride.depth, padding.depth, extra.depth, dilation.depth}),
+          transposed_size(kName, from[3],
+                          {w[3], stride.height, padding.height, extra.height, dilation.height}),
+          transposed_size(kName, from[4],
+                          {w[4], stride.width, padding.width, extra.width, dilation.width})};
+}
+
+/// Computes conv_transpose3d without its bias: a transposed convolution of each plane of x, whose
+/// results are added to the planes of the result.
+Variable transposed_by_planes(const Variable& x, const Variable& weight,
+                              const ConvTransposeOptions<Size3d>& options) {
+  const auto& [named, stride, padding, extra, groups, dilation] = options;
+  const Shape &from = x.shape(), &w = weight.shape();
+  const int64_t n = from[0], depth = from[2], kernel = w[2], channels = w[1] * groups;
   const Variable images =
       reshape(permute(x, {0, 2, 1, 3, 4}), {n * depth, from[1], from[3], from[4]});
   const Variable spread = conv_transpose2d(images, flat_weight(weight), {},
@@ -203,11 +196,35 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
   const Variable slices = reshape(
       permute(reshape(spread, {n, depth, channels, kernel, height, width}), {0, 2, 1, 3, 4, 5}),
       {n, channels, depth * kernel, height, width});
+  const int64_t reach = (depth - 1) * stride.depth + dilation.depth * (kernel - 1) + 1;
   const Variable none =
       zeros({n, channels, reach, height, width}, {.dtype = x.dtype(), .device = x.device()});
   const Variable y = index_add(
       none, 2, slices_of_windows(depth, kernel, stride.depth, dilation.depth, x.device()), slices);
-  return biased(pad(y, {0, 0, 0, 0, -padding.depth, extra.depth - padding.depth}));
+  return pad(y, {0, 0, 0, 0, -padding.depth, extra.depth - padding.depth});
+}
+
+}  // namespace
+
+Variable conv_transpose3d(const Variable& x, const Variable& weight, const Variable& bias,
+                          ConvTransposeOptions<Size3d> options, Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return conv_transpose3d(batch, weight, bias, options);
+    });
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision([](const auto&... a) { return conv_transpose3d(a...); }, where, x,
+                            weight, bias, options);
+  const CallLine line(where);
+  const Shape to = transposed_shape(x, weight, bias, options);
+  const auto& [named, stride, padding, extra, groups, dilation] = options;
+  const bool fits =  // else the convolution of the result has more windows than x has voxels
+      extra.depth < stride.depth && extra.height < stride.height && extra.width < stride.width;
+  const Conv3dOptions forward{{}, stride, padding, dilation, groups};
+  const Variable y = fits && has_transposed_kernel(x.value(), weight.value(), forward, to)
+                         ? conv_volume_backward_input(x, weight, forward, to, where)
+                         : transposed_by_planes(x, weight, options);
+  return bias.defined() ? y + reshape(bias, {1, to[1], 1, 1, 1}) : y;
 }
 
 namespace {
