@@ -74,7 +74,7 @@ Hardtanh::Hardtanh(double min_val, double max_val, Where where) : Function(min_v
 Hardtanh::Hardtanh(HardtanhOptions options)
     : Hardtanh(options.min_val, options.max_val, options.by_name.where) {}
 Softshrink::Softshrink(double lambd, Where where) : Function(lambd) {
-  require_size(kind(), "lambd", lambd, where);
+  require_not_negative(kind(), "lambd", lambd, where);
 }
 Softshrink::Softshrink(ShrinkOptions options) : Softshrink(options.lambd, options.by_name.where) {}
 Hardshrink::Hardshrink(double lambd) : Function(lambd) {}

@@ -35,7 +35,7 @@ Embedding::Embedding(EmbeddingSettings options)
   const ErrorLine line(options.by_name.where);
   require_option(kName, ".num_embeddings", options.num_embeddings);
   require_option(kName, ".embedding_dim", options.embedding_dim);
-  if (max_norm_) require_size(kName, ".max_norm", *max_norm_);
+  if (max_norm_) require_not_negative(kName, ".max_norm", *max_norm_);
   require_positive(kName, ".norm_type", norm_type_);
   padding_idx_ = tapegrad::detail::padding_row(kName, options.padding_idx, options.num_embeddings);
   const Variable rows = randn({options.num_embeddings, options.embedding_dim},

@@ -80,7 +80,7 @@ ReplicationPad1d::ReplicationPad1d(Padding padding) : Pad(std::move(padding)) {}
 ReplicationPad2d::ReplicationPad2d(Padding padding) : Pad(std::move(padding)) {}
 ReplicationPad3d::ReplicationPad3d(Padding padding) : Pad(std::move(padding)) {}
 CosineSimilarity::CosineSimilarity(int dim, double eps, Where where) : Function2(dim, eps) {
-  require_size(kind(), "eps", eps, where);
+  require_not_negative(kind(), "eps", eps, where);
 }
 PairwiseDistance::PairwiseDistance(double p, double eps, bool keepdim)
     : Function2(p, eps, keepdim) {}

@@ -12,7 +12,7 @@ MSELoss::MSELoss(LossOptions options) : reduction(options.reduction) {}
 L1Loss::L1Loss(Reduction reduction) : reduction(reduction) {}
 L1Loss::L1Loss(LossOptions options) : reduction(options.reduction) {}
 SmoothL1Loss::SmoothL1Loss(SmoothL1Options options, Where where) : with(options) {
-  require_size(kind(), ".beta", options.beta, where);
+  require_not_negative(kind(), ".beta", options.beta, where);
 }
 HuberLoss::HuberLoss(HuberOptions options, Where where) : with(options) {
   require_positive(kind(), ".delta", options.delta, where);

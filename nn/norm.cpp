@@ -18,7 +18,7 @@ namespace tapegrad::nn {
 template <typename Self>
 BatchNorm<Self>::BatchNorm(BatchNormOptions options) : options_(options) {
   const ErrorLine line(options.by_name.where);
-  require_size(Self::kName, ".eps", options.eps);
+  require_not_negative(Self::kName, ".eps", options.eps);
   set_momentum(options.momentum);
   if (options.affine) {
     weight = empty({0}, {.requires_grad = true});
@@ -195,7 +195,7 @@ GroupNorm::GroupNorm(GroupNormOptions options, Where where) : options_(options) 
   const ErrorLine line(where);
   require_option(kName, ".num_groups", options.num_groups);
   require_option(kName, ".num_channels", options.num_channels);
-  require_size(kName, ".eps", options.eps);
+  require_not_negative(kName, ".eps", options.eps);
   if (options.num_channels % options.num_groups != 0)
     fail<ArgumentError>("GroupNorm: ", options.num_groups, " groups do not divide ",
                         options.num_channels, " channels");
@@ -225,7 +225,7 @@ RMSNorm::RMSNorm(RMSNormOptions options, Where where) : options_(options) {
   const ErrorLine line(where);
   if (options.normalized_shape.rank() == 0)
     fail<ArgumentError>("RMSNorm: the option .normalized_shape is missing");
-  if (options.eps) require_size(kName, ".eps", *options.eps);
+  if (options.eps) require_not_negative(kName, ".eps", *options.eps);
   if (options.elementwise_affine) weight = ones(options.normalized_shape, {.requires_grad = true});
 }
 
@@ -241,7 +241,7 @@ LayerNorm::LayerNorm(LayerNormOptions options, Where where) : options_(options) 
   const ErrorLine line(where);
   if (options.normalized_shape.rank() == 0)
     fail<ArgumentError>("LayerNorm: the option .normalized_shape is missing");
-  require_size(kName, ".eps", options.eps);
+  require_not_negative(kName, ".eps", options.eps);
   if (!options.elementwise_affine) return;
   weight = ones(options.normalized_shape, {.requires_grad = true});
   if (options.bias) bias = zeros(options.normalized_shape, {.requires_grad = true});

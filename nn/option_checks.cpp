@@ -11,12 +11,6 @@ void require_option(std::string_view layer, std::string_view option, int64_t val
   if (value < 0) fail<ArgumentError>(layer, ": ", option, " is negative: ", value);
 }
 
-void require_from(std::string_view layer, std::string_view option, int64_t value, int64_t low,
-                  Where where) {
-  const ErrorLine line(where);
-  if (value < low) fail<ArgumentError>(layer, ": ", option, " is ", value, ", not at least ", low);
-}
-
 void require_windows(std::string_view layer, const WindowOptions& windows, Where where) {
   const ErrorLine line(where);
   for (const int64_t size : windows.kernel_size) require_option(layer, ".kernel_size", size);

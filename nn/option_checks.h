@@ -15,13 +15,11 @@ namespace tapegrad::nn {
 /// Throws ArgumentError if the value is missing (0) or negative.
 void require_option(std::string_view layer, std::string_view option, int64_t value,
                     Where where = {});
-/// Throws ArgumentError unless the value is at least `low`.
-void require_from(std::string_view layer, std::string_view option, int64_t value, int64_t low,
-                  Where where = {});
+using tapegrad::detail::require_from;
+using tapegrad::detail::require_not_negative;
 using tapegrad::detail::require_number;
 using tapegrad::detail::require_positive;
 using tapegrad::detail::require_share;
-using tapegrad::detail::require_size;
 
 /// Windows of a convolution or pooling, with a number for each dimension.
 struct WindowOptions {

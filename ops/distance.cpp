@@ -162,7 +162,7 @@ std::pair<Variable, Variable> aligned(Variable a, Variable b, int dim, Where whe
 
 Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double eps, Where where) {
   const ErrorLine line(where);
-  detail::require_size("cosine_similarity", "eps", eps);
+  detail::require_not_negative("cosine_similarity", "eps", eps);
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32([](const auto&... a) { return cosine_similarity(a...); }, where, a, b, dim,
                       eps);

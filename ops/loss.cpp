@@ -130,7 +130,7 @@ Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, 
   const ErrorLine line(where);
   check_floats("smooth_l1_loss", x);
   check_equal_shapes("smooth_l1_loss", x, target);
-  detail::require_size("smooth_l1_loss", "beta", beta);
+  detail::require_not_negative("smooth_l1_loss", "beta", beta);
   const double least =
       x.dtype() == f64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
   if (beta < least) return l1_loss(x, target, reduction, where);  // 1 / beta overflows

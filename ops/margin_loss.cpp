@@ -270,7 +270,7 @@ Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Vari
   const CallLine line(where);
   constexpr std::string_view kName = "gaussian_nll_loss";
   check_all_floats(kName, x, target, var);
-  require_size(kName, "eps", options.eps);
+  require_not_negative(kName, "eps", options.eps);
   const DType dtype = x.dtype(), wide = compute_dtype(dtype);
   if (wide != dtype && target.dtype() == dtype && var.dtype() == dtype)
     return gaussian_nll_loss(x.to(wide), target.to(wide), var.to(wide), options, where).to(dtype);

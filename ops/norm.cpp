@@ -287,7 +287,7 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
   }
   const ErrorLine line(where);
   check_batch_norm(x, running_mean, running_var, weight, bias, options.training);
-  detail::require_size("batch_norm", "eps", options.eps);
+  detail::require_not_negative("batch_norm", "eps", options.eps);
   detail::require_number("batch_norm", "momentum", options.momentum);
   const DType wide = wide_dtype(x.dtype());
   Tensor mean, var;
@@ -315,7 +315,7 @@ Variable layer_norm(const Variable& x, const Shape& normalized_shape, const Vari
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32([](const auto&... a) { return layer_norm(a...); }, where, x, normalized_shape,
                       weight, bias, eps);
-  detail::require_size("layer_norm", "eps", eps);
+  detail::require_not_negative("layer_norm", "eps", eps);
   return apply(LayerNorm{normalized_shape, eps}, where, x, weight, bias);
 }
 

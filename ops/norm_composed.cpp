@@ -121,7 +121,7 @@ Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weigh
   const CallLine line(where);
   constexpr std::string_view kName = "group_norm";
   require_float(kName, x.value());
-  require_size(kName, "eps", eps);
+  require_not_negative(kName, "eps", eps);
   if (x.rank() < 2) fail<ShapeError>(kName, ": channels are dimension 1, shape is ", x.shape());
   const int64_t channels = x.shape()[1];
   if (num_groups < 1 || channels % num_groups != 0)
@@ -146,7 +146,7 @@ Variable instance_norm(const Variable& x, const Variable& running_mean, const Va
   const CallLine line(where);
   constexpr std::string_view kName = "instance_norm";
   require_float(kName, x.value());
-  require_size(kName, "eps", options.eps);
+  require_not_negative(kName, "eps", options.eps);
   if (x.rank() < 2) fail<ShapeError>(kName, ": channels are dimension 1, shape is ", x.shape());
   const int64_t batch = x.shape()[0], channels = x.shape()[1];
   for (const Variable* each : {&running_mean, &running_var, &weight, &bias})
@@ -185,7 +185,7 @@ Variable rms_norm(const Variable& x, const Shape& normalized_shape, const Variab
   const CallLine line(where);
   constexpr std::string_view kName = "rms_norm";
   require_float(kName, x.value());
-  if (eps) require_size(kName, "eps", *eps);
+  if (eps) require_not_negative(kName, "eps", *eps);
   const int count = normalized_shape.rank(), first = x.rank() - count;
   bool fits = count > 0 && first >= 0;
   for (int i = 0; fits && i < count; ++i) fits = x.shape()[first + i] == normalized_shape[i];

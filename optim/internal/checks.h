@@ -1,7 +1,6 @@
 // Checks of options. optim/optimizer.h declares check_range().
 #pragma once
 
-#include <cstdint>
 #include <limits>
 #include <string_view>
 
@@ -10,6 +9,7 @@
 
 namespace tapegrad::optim {
 
+using tapegrad::detail::require_from;
 using tapegrad::detail::require_share;
 
 /// Upper limit of an option that has none, for check_range().
@@ -19,12 +19,6 @@ inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 inline void require_positive(std::string_view kind, std::string_view option, double value) {
   if (value == 0) fail<ArgumentError>(kind, ": the option ", option, " is missing");
   if (!(value > 0)) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not > 0");
-}
-
-/// Throws ArgumentError unless the whole number is at least `low`.
-inline void require_from(std::string_view kind, std::string_view option, int64_t value,
-                         int64_t low) {
-  if (value < low) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not at least ", low);
 }
 
 }  // namespace tapegrad::optim

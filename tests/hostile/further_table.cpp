@@ -356,10 +356,10 @@ void add_data_rows(Table& table) {
     if (!is_small(x)) return;
     nn::init::trunc_normal_(x, mean, std, mean - b, b);
   });
-  table.add("require_share require_size require_positive", [](double value) {
+  table.add("require_share require_not_negative require_positive", [](double value) {
     nn::require_positive("kit", "value", value);
     nn::require_share("kit", "value", value);
-    nn::require_size("kit", "value", value);
+    nn::require_not_negative("kit", "value", value);
   });
   table.add("init::sparse_",
             [](Variable& x, double sparsity, double std) { nn::init::sparse_(x, sparsity, std); });
