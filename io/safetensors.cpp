@@ -99,8 +99,8 @@ SafetensorsHeader read_header(File& file) {
                       ": a zip archive, as torch.save() writes; write the file with "
                       "safetensors.torch.save_file(model.state_dict(), path)");
   if (length > uint64_t(file.size() - 8))
-    fail<FormatError>(file.path(), ": the header claims ", length, " bytes, the file has ",
-                      file.size() - 8, " more");
+    fail<FormatError>(file.path(), ": not a safetensors file, or cut off: the header claims ",
+                      length, " bytes, the file has ", file.size() - 8, " more");
   if (length > kMaxSafetensorsHeader)
     fail<FormatError>(file.path(), ": a header of ", length, " bytes; at most ",
                       kMaxSafetensorsHeader, " are read");

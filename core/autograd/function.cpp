@@ -20,9 +20,9 @@ SavedTensors Context::saved_tensors() const {
   for (size_t i = 0; i < all.size(); ++i) {
     if (!all[i].defined()) continue;
     const uint32_t version = all[i].value().storage().version();
-    if (version != versions_[i])
+    if (const uint32_t writes = version - versions_[i]; writes != 0)
       fail<AutogradError>("autograd::Function: a value saved for backward was changed in place (",
-                          version - versions_[i], " writes since)");
+                          writes, writes == 1 ? " write" : " writes", " since); clone() it first");
     // The history of a result would make a cycle; a handle that is not kept gets the running node.
     if (outputs_[i] >= 0 && is_recording()) {
       all[i] = Variable(all[i].value());

@@ -24,8 +24,9 @@ const Tensor& SavedValue::find_value() const {
   if (store_) return store_->value(version_);
   if (!value_)
     fail<AutogradError>(running_node()->name(), ": a value its rule reads was not saved");
+  const uint32_t writes = value_.storage().version() - version_;
   fail<AutogradError>(running_node()->name(), ": a value saved for backward was changed in place (",
-                      value_.storage().version() - version_, " writes since)");
+                      writes, writes == 1 ? " write" : " writes", " since); clone() it first");
 }
 
 void SavedValue::visit(SavedVisitor& visitor) const {
@@ -106,7 +107,7 @@ void detail::fail_dtypes(std::string_view op, std::initializer_list<const Tensor
   std::string dtypes;
   for (const Tensor* tensor : tensors)
     if (*tensor) dtypes.append(dtypes.empty() ? "" : ", ").append(name(tensor->dtype()));
-  fail<DTypeError>(op, ": dtypes differ: ", dtypes);
+  fail<DTypeError>(op, ": dtypes differ: ", dtypes, "; x.to(dtype) converts");
 }
 
 void detail::check_writable(std::string_view op, const Variable& target, bool records) {
@@ -123,7 +124,8 @@ void detail::check_writable(std::string_view op, const Variable& target, bool re
   const bool requires_grad = base.requires_grad();
   const Variable& leaf = requires_grad ? base : target;
   if (leaf.requires_grad() && leaf.is_leaf())
-    fail<AutogradError>(op, ": writing in place to a leaf that requires a gradient");
+    fail<AutogradError>(
+        op, ": writing in place to a leaf that requires a gradient; NoGrad allows this");
   if (!requires_grad) return;
   if (!target.requires_grad())
     fail<AutogradError>(op,

@@ -171,8 +171,19 @@ TEST(ErrorPlace, VersionAndFreedGraphsNameTheLine) {
   y += 1.0;
   expect_error<AutogradError>(
       [&] { total.backward({.retain_graph = true}); },
-      {"exp: a value saved for backward was changed in place (1 writes since)",
+      {"exp: a value saved for backward was changed in place (1 write since); clone() it first",
        "in the backward of exp, recorded at", line_after(here, 1)});
+}
+
+TEST(ErrorPlace, MessagesNameTheRemedy) {
+  Variable x = leaf({1, 2});
+  expect_error<AutogradError>("NoGrad allows this", [&] { x += 1.0; });
+  expect_error<AutogradError>("by mean()", [&] { exp(x).backward(); });
+  const NoGrad off;
+  expect_error<AutogradError>("without recording (NoGrad)", [&] { sum(x).backward(); });
+  expect_error<DTypeError>("float64, float32; x.to(dtype) converts", [&] {
+    linear(zeros({2, 3}, {.dtype = f64}), zeros({4, 3}));
+  });
 }
 
 TEST(ErrorPlace, ErrorsOfHooksAndRulesKeepTheirPlace) {

@@ -106,6 +106,7 @@ TEST(HostileSafetensors, T56_HeaderLengths) {
   expect_fault(with_length(~uint64_t(0), "{}"), "claims 18446744073709551615");
   expect_fault(with_length(~uint64_t(0) - 7, "{}"), "claims");
   expect_fault(with_length(3, "{}"), "claims 3");
+  expect_fault("epoch,loss,accuracy", "not a safetensors file");
   expect_fault(with_length(1, "{}"), "not valid JSON");
   expect_fault(with_length(20 << 20, std::string(20 << 20, ' ')), "at most");
   EXPECT_EQ(fault(file_of("{}")), "");

@@ -37,7 +37,9 @@ std::string rule_for(const TapeEdge& edge) {
 
 Variable default_seed(const Variable& root) {
   if (root.numel() != 1)
-    fail<AutogradError>("backward: a root of shape ", root.shape(), " needs a seed gradient");
+    fail<AutogradError>("backward: a root of shape ", root.shape(),
+                        " needs a seed gradient; reduce it to one element, as by mean(), or pass a "
+                        "gradient of this shape");
   return Variable(Tensor::full(root.shape(), 1.0, root.dtype(), root.value().device()));
 }
 
@@ -116,9 +118,9 @@ uint64_t Leaf::hooks_state() const { return hooks_ ? hooks_->state() : 0; }
 void BackwardPass::add_root(const Variable& root, Variable seed) {
   if (!root.defined() || !root.edge())
     fail<AutogradError>(
-        "backward: the root requires no gradient: it depends on no variable that requires one, or "
-        "only through detach(), NoGrad or an op without a gradient, such as a comparison, argmax, "
-        "unique or heaviside");
+        "backward: the root requires no gradient: it was computed from values that require none, "
+        "without recording (NoGrad), after detach(), or by an op without a gradient, such as a "
+        "comparison, argmax, unique or heaviside");
   if (!seed.defined()) seed = default_seed(root);
   const ValueType type{root.shape(), root.dtype(), root.device()};
   if (!detail::has_type(seed, type)) detail::fail_gradient("backward: seed", seed, type);
