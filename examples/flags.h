@@ -3,6 +3,7 @@
 // an error.
 #pragma once
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -26,7 +27,11 @@ template <typename T>
 T in_range(const char* flag, T value, T low, T high = std::numeric_limits<T>::max()) {
   if (value >= low && value <= high) return value;
   std::ostringstream text;
-  text << flag << ": " << value << " is not in [" << low << ", " << high << ']';
+  text << flag << ": " << value << " is not ";
+  if (value < low)
+    text << "at least " << low;
+  else
+    text << "in [" << low << ", " << high << ']';
   throw tapegrad::ArgumentError(text.str());
 }
 
@@ -87,6 +92,11 @@ inline std::string run_file(const std::filesystem::path& out, bool resume) {
 /// Continues the run whose state is in the file, if --resume is given and there is such a file.
 inline void resume_run(tapegrad::TrainingState& state, const std::string& file, bool resume) {
   if (resume && state.resume(file)) std::cout << file << ": the run continues\n";
+}
+
+/// Prints the time of the fastest step. Prints nothing for infinity, of a run that made no step.
+inline void print_fastest_step(double seconds) {
+  if (std::isfinite(seconds)) std::cout << "fastest step: " << seconds * 1e3 << " ms\n";
 }
 
 /// Main function of an example. An error is printed once, with the rank if there are several.

@@ -116,7 +116,7 @@ tg::History train(char_gpt::Gpt& model, const Variable& text, const Variable& he
   state("model", model)("optimizer", optimizer)("history", history)("step", step);
   examples::resume_run(state, file, absl::GetFlag(FLAGS_resume));
   tg::RunningMean mean;
-  double best = 1e9;
+  double best = INFINITY;
   while (step < steps) {
     const double start = tg::steady_seconds();
     optimizer.set_lr(rate(step++, steps));
@@ -135,7 +135,8 @@ tg::History train(char_gpt::Gpt& model, const Variable& text, const Variable& he
     mean = {};
     if (!file.empty()) state.save(file);
   }
-  std::cout << "fastest step: " << best * 1e3 << " ms\n\n";
+  examples::print_fastest_step(best);
+  std::cout << '\n';
   return history;
 }
 

@@ -138,7 +138,7 @@ void run() {
   tg::TrainingState state;
   state("model", model)("optimizer", optimizer)("history", history);
   examples::resume_run(state, file, absl::GetFlag(FLAGS_resume));
-  double best = 1e9;
+  double best = INFINITY;
   for (int64_t epoch = int64_t(history.epochs.size()) + 1; epoch <= absl::GetFlag(FLAGS_epochs);
        ++epoch) {
     if (epoch > absl::GetFlag(FLAGS_flat)) optimizer.set_lr(optimizer.lr() / 2);
@@ -161,7 +161,8 @@ void run() {
         {.epoch = epoch, .more = {{"perplexity", training}, {"val_perplexity", other}}});
     if (!file.empty()) state.save(file);
   }
-  std::cout << "fastest step: " << best * 1e3 << " ms\n\n";
+  examples::print_fastest_step(best);
+  std::cout << '\n';
   model.eval();
   continue_text(model, corpus.vocabulary);
   if (out.empty()) return;

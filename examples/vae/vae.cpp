@@ -80,7 +80,7 @@ void run() {
   tg::TrainingState state;
   state("model", model)("optimizer", optimizer)("history", history);
   examples::resume_run(state, checkpoint, absl::GetFlag(FLAGS_resume));
-  double best = 1e9;
+  double best = INFINITY;
   for (int64_t epoch = int64_t(history.epochs.size()) + 1; epoch <= absl::GetFlag(FLAGS_epochs);
        ++epoch) {
     tg::RunningMean mean;
@@ -101,7 +101,7 @@ void run() {
               << history.epochs.back().val_loss << std::endl;
     if (!checkpoint.empty()) state.save(checkpoint);
   }
-  std::cout << "fastest step: " << best * 1e3 << " ms\n";
+  examples::print_fastest_step(best);
   if (out.empty()) return;
 
   const tg::NoGrad no_grad;

@@ -1,9 +1,11 @@
 // Word vectors by CBOW or skip-gram with negative sampling. See README.md beside this file.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -202,14 +204,28 @@ void compare(const Corpus& corpus, tg::Loader& batches, const UnigramSampler& sa
   }
 }
 
+/// Returns the words of a question of --analogies. Throws ArgumentError unless there are three.
+std::array<std::string, 3> words_of(const std::string& triple) {
+  std::istringstream text(triple);
+  std::array<std::string, 3> words;
+  auto& [a, b, c] = words;
+  if (!std::getline(text, a, ':') || !std::getline(text, b, ':') || !std::getline(text, c))
+    throw tg::ArgumentError("--analogies: \"" + triple + "\" is not a:b:c");
+  return words;
+}
+
+/// Throws ArgumentError for a question that ask() cannot answer with the words of the vocabulary.
+void check_questions(const Vocabulary& vocabulary) {
+  for (const std::string& word : absl::GetFlag(FLAGS_similar)) vocabulary.id(word);
+  for (const std::string& triple : absl::GetFlag(FLAGS_analogies))
+    for (const std::string& word : words_of(triple)) vocabulary.id(word);
+}
+
 void ask(const WordVectors& vectors) {
   for (const std::string& word : absl::GetFlag(FLAGS_similar))
     most_similar(vectors, word, 5, std::cout);
   for (const std::string& triple : absl::GetFlag(FLAGS_analogies)) {
-    std::istringstream words(triple);
-    std::string a, b, c;
-    if (!std::getline(words, a, ':') || !std::getline(words, b, ':') || !std::getline(words, c))
-      throw tg::ArgumentError("--analogies: \"" + triple + "\" is not a:b:c");
+    const auto [a, b, c] = words_of(triple);
     analogy(vectors, a, b, c, 5, std::cout);
   }
 }
@@ -244,6 +260,7 @@ void run() {
     return ask(load_vectors(file));
 
   const Corpus corpus = read_corpus_of_flags();
+  check_questions(corpus.vocabulary);
   const UnigramSampler sampler(corpus);
   tg::DeviceLoader batches(windows_of(corpus.ids, absl::GetFlag(FLAGS_window)),
                            {.batch_size = absl::GetFlag(FLAGS_batch_size),

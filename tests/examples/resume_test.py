@@ -59,6 +59,10 @@ with tempfile.TemporaryDirectory() as scratch:
         sys.exit("the run began anew:\n" + text)
     if expected[len(expected) - len(rest):] != rest:
         sys.exit("losses %s\nend with %s in the resumed run" % (expected, rest))
+    # A run that is done makes no step, of which it has no time.
+    again = run(parted, "--resume")
+    if re.search(r"\b(inf|nan)\b|\de\+\d", again):
+        sys.exit("resumed after its end, the run printed:\n" + again)
     files = [os.path.basename(path) for path in glob.glob(whole + "/*.safetensors")]
     for file in files:
         one, other = tensors(whole + "/" + file), tensors(parted + "/" + file)

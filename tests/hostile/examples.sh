@@ -42,6 +42,8 @@ refuse --rows peaks --rows=0
 refuse --schedule resnet_cifar --schedule=x --data_dir=drawn --train=8 --test=8
 refuse --model word2vec --model=x --corpus=/usr/share/common-licenses
 refuse --analogies word2vec --analogies=a --corpus=/usr/share/common-licenses --max_words=100 --epochs=0
+refuse "is not one of" word2vec --similar=qwxyz --corpus=/usr/share/common-licenses --epochs=1000000
+refuse "at least 0" peaks --epochs=-1
 refuse "must divide" char_gpt --heads=3
 refuse "no letter" char_gpt --prompt=$'\001'
 refuse "no text in" char_gpt --text=/dev/null/text
