@@ -57,6 +57,7 @@ Evaluation run_pass(nn::Module& model, Loader& data, const EvaluateOptions& opti
   }
   result.loss = sums.loss();
   result.accuracy = sums.accuracy();
+  if (std::isnan(result.accuracy)) result.labels = result.predictions = {};  // no classes
   result.more = sums.metrics();
   result.seconds = clock.seconds();
   return result;
@@ -79,7 +80,7 @@ Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
 }
 
 void Evaluation::print(const std::string& title, std::ostream& out) const {
-  if (labels.empty() && count > 0)
+  if (labels.empty())
     out << title << "\n  " << *this << std::endl;
   else
     print_predictions(title, labels, predictions, out);

@@ -97,10 +97,11 @@ struct EvaluateOptions {
 
 struct Evaluation {
   double loss = kNaN;
-  double accuracy = kNaN;                    // of classes; NaN if not computed
-  NamedValues more;                          // values of the metrics
-  int64_t count = 0;                         // number of examples
-  std::vector<int64_t> labels, predictions;  // classes, in the order of the loader
+  double accuracy = kNaN;  // of classes; NaN if not computed
+  NamedValues more;        // values of the metrics
+  int64_t count = 0;       // number of examples
+  /// Classes, in the order of the loader; empty if the accuracy is NaN.
+  std::vector<int64_t> labels, predictions;
   double seconds = 0;
 
   // Defined in evaluate.cpp, since programs otherwise compile the copies of the lists.
@@ -111,7 +112,7 @@ struct Evaluation {
   Evaluation& operator=(Evaluation&&) noexcept;
   ~Evaluation();
 
-  /// Calls print_predictions() with these results. Without predictions, prints the loss and the
+  /// Calls print_predictions() with these results. Without classes, prints the loss and the
   /// metrics, as operator<< does.
   void print(const std::string& title, std::ostream& out = standard_output()) const;
   /// The loss for i = 0 and the accuracy for i = 1: `auto [loss, accuracy] = evaluate(model,
