@@ -261,13 +261,11 @@ requires(!std::derived_from<Data, Dataset> &&
 
 /// Splits a data set of items, like split_dataset() of data/split.h.
 template <typename Data>
-requires(!std::derived_from<Data, Dataset> &&
-         requires(const Data& data) {
-           data.size();
-         }) std::pair<ItemSubset<Data>, ItemSubset<Data>> split_dataset(const Data& data,
-                                                                        double share,
-                                                                        uint64_t seed = 0) {
-  auto [first, second] = detail::split_indices(int64_t(data.size()), share, seed);
+requires(!std::derived_from<Data, Dataset> && requires(const Data& data) { data.size(); })
+    std::pair<ItemSubset<Data>, ItemSubset<Data>> split_dataset(const Data& data, double share,
+                                                                uint64_t seed = 0,
+                                                                Where where = Where::current()) {
+  auto [first, second] = detail::split_indices(int64_t(data.size()), share, seed, where);
   return {ItemSubset<Data>(data, std::move(first)), ItemSubset<Data>(data, std::move(second))};
 }
 

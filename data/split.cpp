@@ -156,9 +156,10 @@ std::array<Variable, 4> train_test_split(const Variable& x, const Variable& y,
   return {train.data(), test.data(), train.target(), test.target()};
 }
 
-std::pair<Indices, Indices> detail::split_indices(int64_t size, double share, uint64_t seed) {
+std::pair<Indices, Indices> detail::split_indices(int64_t size, double share, uint64_t seed,
+                                                  Where where) {
   if (!(share >= 0 && share <= 1))
-    fail<ArgumentError>("split_dataset: share is ", share, ", not in [0, 1]");
+    fail_at<ArgumentError>(where, "split_dataset: share is ", share, ", not in [0, 1]");
   Indices first = shuffled_order(size, seed, 0);
   const auto middle = first.end() - std::llround(share * double(size));
   Indices second(middle, first.end());
@@ -169,15 +170,15 @@ std::pair<Indices, Indices> detail::split_indices(int64_t size, double share, ui
 }
 
 std::pair<TensorDataset, TensorDataset> split_dataset(const TensorDataset& dataset, double share,
-                                                      uint64_t seed) {
-  const auto [first, second] = detail::split_indices(dataset.size(), share, seed);
+                                                      uint64_t seed, Where where) {
+  const auto [first, second] = detail::split_indices(dataset.size(), share, seed, where);
   return {select_examples(dataset, first), select_examples(dataset, second)};
 }
 
 std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split_dataset(
-    std::shared_ptr<const Dataset> dataset, double share, uint64_t seed) {
-  if (!dataset) fail<ArgumentError>("split_dataset: no dataset");
-  auto [first, second] = detail::split_indices(dataset->size(), share, seed);
+    std::shared_ptr<const Dataset> dataset, double share, uint64_t seed, Where where) {
+  if (!dataset) fail_at<ArgumentError>(where, "split_dataset: no dataset");
+  auto [first, second] = detail::split_indices(dataset->size(), share, seed, where);
   return {std::make_shared<Subset>(dataset, std::move(first)),
           std::make_shared<Subset>(dataset, std::move(second))};
 }

@@ -57,7 +57,7 @@ std::vector<std::vector<int64_t>> random_parts(int64_t examples, const std::vect
                                                uint64_t seed, Where where);
 /// Returns the indices of the parts of split_dataset().
 std::pair<std::vector<int64_t>, std::vector<int64_t>> split_indices(int64_t examples, double share,
-                                                                    uint64_t seed);
+                                                                    uint64_t seed, Where where);
 }  // namespace detail
 
 /// Splits a data set at random into parts. The sizes are shares that sum to 1, for example {0.8,
@@ -189,16 +189,19 @@ std::array<Variable, 4> train_test_split(const Variable& x, const Variable& y,
 /// examples within a part does not change. Equal seeds give equal parts. Throws ArgumentError
 /// unless 0 <= share <= 1.
 std::pair<TensorDataset, TensorDataset> split_dataset(const TensorDataset& dataset, double share,
-                                                      uint64_t seed = 0);
+                                                      uint64_t seed = 0,
+                                                      Where where = Where::current());
 /// Overload whose parts read from the data set. An example gets the same random numbers as in the
 /// whole data set.
 std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split_dataset(
-    std::shared_ptr<const Dataset> dataset, double share, uint64_t seed = 0);
+    std::shared_ptr<const Dataset> dataset, double share, uint64_t seed = 0,
+    Where where = Where::current());
 /// Overload for a user's data set, whose parts read from a copy of it.
 template <std::derived_from<Dataset> D>
-std::pair<Subset, Subset> split_dataset(const D& dataset, double share, uint64_t seed = 0) {
+std::pair<Subset, Subset> split_dataset(const D& dataset, double share, uint64_t seed = 0,
+                                        Where where = Where::current()) {
   const std::shared_ptr<const Dataset> shared = detail::shared_copy(dataset);
-  auto [first, second] = detail::split_indices(shared->size(), share, seed);
+  auto [first, second] = detail::split_indices(shared->size(), share, seed, where);
   return {Subset(shared, std::move(first)), Subset(shared, std::move(second))};
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/internal/host_values.h"
+#include "core/tape/internal/call_line.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/dropout.h"
@@ -132,17 +133,19 @@ Variable pad_sequence(std::span<const Variable> sequences, bool batch_first, dou
 }
 
 PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
-                                    bool batch_first, bool) {
+                                    bool batch_first, bool, Where where) {
+  const ErrorLine line(where);
   if (is_float(lengths.dtype()))
     fail<DTypeError>("pack_padded_sequence: the lengths are ", lengths.dtype(), ", not integers");
   if (lengths.rank() != 1)
     fail<ShapeError>("pack_padded_sequence: the lengths have shape ", lengths.shape());
-  return pack_padded_sequence(padded, tapegrad::detail::host_integers(lengths.value()),
-                              batch_first);
+  return pack_padded_sequence(padded, tapegrad::detail::host_integers(lengths.value()), batch_first,
+                              where);
 }
 
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
-                                    bool batch_first) {
+                                    bool batch_first, Where where) {
+  const ErrorLine line(where);
   check_lengths("pack_padded_sequence", padded, lengths, batch_first);
   return {padded, std::move(lengths), batch_first};
 }
@@ -150,7 +153,7 @@ PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t>
 PackedSequence pack_sequence(VariableList sequences, bool) {
   std::vector<int64_t> lengths;
   for (const Variable& x : sequences) lengths.push_back(x.size(0));
-  return pack_padded_sequence(pad_sequence(sequences), std::move(lengths));
+  return pack_padded_sequence(pad_sequence(sequences), std::move(lengths), false, Where());
 }
 
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed) {
@@ -251,12 +254,12 @@ Variable pad_sequence(std::initializer_list<Variable> sequences, PadSequenceOpti
   return pad_sequence(sequences, options.batch_first, options.padding_value);
 }
 PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
-                                    PackSequenceOptions options) {
-  return pack_padded_sequence(padded, lengths, options.batch_first);
+                                    PackSequenceOptions options, Where where) {
+  return pack_padded_sequence(padded, lengths, options.batch_first, true, where);
 }
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
-                                    PackSequenceOptions options) {
-  return pack_padded_sequence(padded, std::move(lengths), options.batch_first);
+                                    PackSequenceOptions options, Where where) {
+  return pack_padded_sequence(padded, std::move(lengths), options.batch_first, where);
 }
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
                                                               PackSequenceOptions options) {

@@ -54,23 +54,25 @@ struct PackedSequence {
 
 /// Makes a PackedSequence. In contrast to PyTorch's function, the lengths may be in any order.
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
-                                    bool batch_first = false);
+                                    bool batch_first = false, Where where = Where::current());
 /// Overload with the lengths as an integer Variable. `enforce_sorted` has no effect.
 PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
-                                    bool batch_first = false, bool enforce_sorted = true);
+                                    bool batch_first = false, bool enforce_sorted = true,
+                                    Where where = Where::current());
 template <std::same_as<bool> B>
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
-                                    bool batch_first, B /*enforce_sorted*/) {
-  return pack_padded_sequence(padded, std::move(lengths), batch_first);
+                                    bool batch_first, B /*enforce_sorted*/,
+                                    Where where = Where::current()) {
+  return pack_padded_sequence(padded, std::move(lengths), batch_first, where);
 }
 struct PackSequenceOptions {
   bool batch_first = false;
   bool enforce_sorted = true;  // no effect
 };
 PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
-                                    PackSequenceOptions options);
+                                    PackSequenceOptions options, Where where = Where::current());
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
-                                    PackSequenceOptions options);
+                                    PackSequenceOptions options, Where where = Where::current());
 /// `enforce_sorted` has no effect.
 PackedSequence pack_sequence(VariableList sequences, bool enforce_sorted = true);
 /// Returns the padded tensor and the lengths. The tensor is as long as the longest sequence, with

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/inspect/runtime_info.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "io/atomic_file.h"
 #include "ops/view.h"
@@ -213,7 +214,8 @@ void add_memory(std::string& page, const MemoryReport& memory) {
 
 }  // namespace
 
-std::string html_report(const ReportOptions& options) {
+std::string html_report(const ReportOptions& options, Where where) {
+  const ErrorLine line(where);
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
       "name=\"viewport\" content=\"width=device-width\">\n<title>" +
@@ -244,8 +246,9 @@ std::string html_report(const ReportOptions& options) {
   return page + "</pre>\n</body></html>\n";
 }
 
-void save_report(const std::string& path, const ReportOptions& options) {
-  write_file(path, html_report(options));
+void save_report(const std::string& path, const ReportOptions& options, Where where) {
+  const ErrorLine line(where);
+  write_file(path, html_report(options, where));
 }
 
 }  // namespace tapegrad

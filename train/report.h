@@ -38,8 +38,9 @@ struct ReportOptions {
 
 /// Returns the page, which ends with a description of build and machine (runtime_info()). Throws
 /// ShapeError if the images do not fit the evaluation.
-std::string html_report(const ReportOptions& options);
+std::string html_report(const ReportOptions& options, Where where = Where::current());
 /// Writes the page, atomically. Throws IoError if the file cannot be written.
-void save_report(const std::string& path, const ReportOptions& options);
+void save_report(const std::string& path, const ReportOptions& options,
+                 Where where = Where::current());
 
 }  // namespace tapegrad

@@ -457,6 +457,15 @@ TEST(ErrorLine, OfSettingsAndAssignments) {
   EXPECT_LINE(set_default_device(DeviceType::kPrivate1));
   EXPECT_LINE(SummaryWriter("/dev/null/runs"));
   EXPECT_LINE(Accuracy().update(ones({2, 3}), ones({4})));
+  const TensorDataset rows(zeros({4, 2}));
+  EXPECT_LINE(split_dataset(rows, 2.0));
+  EXPECT_LINE(split_dataset(Subset(rows, {0, 1}), 2.0));
+  EXPECT_LINE(split_dataset(std::vector<int>(4), 2.0));
+  EXPECT_LINE(nn::pack_padded_sequence(zeros({5, 2, 3}), {6, 1}));
+  EXPECT_LINE(nn::pack_padded_sequence(zeros({5, 2, 3}), {6, 1}, false, false));
+  EXPECT_LINE(nn::pack_padded_sequence(zeros({5, 2, 3}), tensor({6, 1})));
+  EXPECT_LINE(nn::pack_padded_sequence(zeros({2, 5, 3}), {6, 1}, {.batch_first = true}));
+  EXPECT_LINE(save_report("/dev/null/report.html", {}));
   Variable y = zeros({2, 3});
   EXPECT_LINE(y[0] = ones({4}));
   EXPECT_LINE(y.slice(1, 0, 2) = ones({3, 2}));
