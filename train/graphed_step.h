@@ -84,6 +84,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/autograd/derivatives.h"
 #include "core/base/owner.h"
 #include "core/tape/variable.h"
 
@@ -165,32 +166,23 @@ class GraphedStep {
   static void check_count(size_t expected, size_t given);
 
   template <typename Fn, size_t... i>
-  static constexpr bool takes(std::index_sequence<i...>) {
-    return std::invocable<Fn&, decltype((void(i), std::declval<const Variable&>()))...>;
-  }
-  template <typename Fn, size_t... i>
   static std::vector<Variable> call_each(Fn& fn, Inputs x, std::index_sequence<i...>) {
     check_count(sizeof...(i), x.size());
     return call(fn, x[i]...);
   }
-  /// Calls fn with the smallest number of inputs, of at least n, that it takes.
-  template <size_t n, typename Fn>
-  static std::vector<Variable> call_list(Fn& fn, Inputs x) {
-    if constexpr (takes<Fn>(std::make_index_sequence<n>())) {
-      return call_each(fn, x, std::make_index_sequence<n>());
-    } else if constexpr (n < 8) {
-      return call_list<n + 1>(fn, x);
-    } else {
-      static_assert(std::invocable<Fn&, Inputs>,
-                    "GraphedStep: a function of up to eight Variables, or of a "
-                    "std::span<const Variable>");
-      return call(fn, x);
-    }
-  }
-
   template <typename Fn>
   static Function wrap(Fn fn) {
-    return [fn = std::move(fn)](Inputs x) mutable { return call_list<0>(fn, x); };
+    return [fn = std::move(fn)](Inputs x) mutable {
+      constexpr size_t kCount = detail::count_arguments<Fn, Variable>();
+      if constexpr (kCount > 0 || std::invocable<Fn&>) {
+        return call_each(fn, x, std::make_index_sequence < std::invocable<Fn&> ? 0 : kCount > ());
+      } else {
+        static_assert(std::invocable<Fn&, Inputs>,
+                      "GraphedStep: a function of up to eight Variables, or of a "
+                      "std::span<const Variable>");
+        return call(fn, x);
+      }
+    };
   }
 
   detail::Owner<Impl> impl_;

@@ -98,8 +98,7 @@ TEST(EdgeGradients, NextafterMovesWithItsFirstOperand) {
 
 TEST(EdgeGradients, OpsWithoutAGradientAreNamed) {
   const Variable x = leaf<double>({5, 0, 5});
-  expect_error<AutogradError>("argmax, unique or",
-                              [&] { sum(unique(x).values).backward(); });
+  expect_error<AutogradError>("argmax, unique or", [&] { sum(unique(x).values).backward(); });
   expect_error<AutogradError>("unique or heaviside", [&] { sum(heaviside(x, 1)).backward(); });
 }
 
