@@ -17,6 +17,10 @@ constexpr int64_t kOperandBytes = 32 * 1024;  // of one operand
 constexpr int64_t kFewestElements = 512;      // of each result of a block, if the cache permits
 constexpr int64_t kSharedElements = 65536;    // elements for which a second thread pays off
 constexpr int64_t kFewestBlockRows = 8;       // of a block with kernels of whole rows, likewise
+// Elements of the widest operand of a block with operands that are not contiguous, whose calls take
+// longer to begin than those of contiguous operands, and blocks of each thread, if there are as
+// many.
+constexpr int64_t kRowElements = 6144, kFewestBlocks = 4;
 
 }  // namespace
 
@@ -252,8 +256,12 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
       sums_.push_back({&call, std::move(division)});
   }
   const int64_t width = std::max<int64_t>(1, buffers.width());
-  if (has_columns) narrowest = std::max(narrowest, kFewestElements / kFewestBlockRows);
-  const int64_t fewest = std::min(kMostBytes / width, kFewestElements / narrowest);
+  int64_t fewest = kFewestElements / narrowest;
+  if (has_columns)
+    fewest = std::max(std::min(fewest, kFewestBlockRows),
+                      std::min(kRowElements * int64_t(sizeof(float)) / widest,
+                               rows_ / (kFewestBlocks * team_size())));
+  fewest = std::min(kMostBytes / width, fewest);
   block_ = std::max({std::min(kCacheBytes / width, kOperandBytes / widest), fewest, int64_t(1)});
   block_ = std::max(int64_t(1), block_ / group.unit) * group.unit;
 
