@@ -108,7 +108,7 @@ Variable drawn(std::mt19937& random, DType dtype, const Shape& shape, bool has_z
     x = int64_t(random() % uint64_t(2 * range)) - range;
     if (x == 0 && !has_zero) x = 1;
   }
-  return make<int64_t>(numbers, shape);
+  return make<int64_t>(numbers, shape).to(default_device());
 }
 
 // The low bits of int64 arithmetic are the result. Narrow dtypes keep theirs; sums are int64.
