@@ -5,6 +5,7 @@
 // listed.
 #include <array>
 #include <initializer_list>
+#include <utility>
 
 #include "core/dispatch/internal/backends.h"
 #include "core/dispatch/kernels.h"
@@ -27,19 +28,23 @@ namespace {
 template <typename Argument>
 constexpr bool kIsTensor = std::is_same_v<std::remove_cvref_t<Argument>, Tensor>;
 
+/// What a kernel does to the former values of its results.
+enum class Results { kOverwritten, kChanged };
+
 /// The tensors of one kernel call, of which those of the narrow dtype are replaced by wide ones.
 class WideTensors {
  public:
   static constexpr size_t kMost = 4;
 
-  WideTensors(DType narrow, DType wide) : narrow_(narrow), wide_(wide) {}
+  WideTensors(DType narrow, DType wide, Results results)
+      : narrow_(narrow), wide_(wide), is_overwritten_(results == Results::kOverwritten) {}
 
   template <typename Argument>
   Argument of(Argument given) {
     if constexpr (std::is_same_v<Argument, const Tensor&>)
-      return converts(given) ? convert(given, nullptr) : given;
+      return converts(given) ? add(given.to(wide_), nullptr) : given;
     else if constexpr (std::is_same_v<Argument, Tensor&>)
-      return converts(given) ? convert(given, &given) : given;
+      return converts(given) ? add_result(given) : given;
     else
       return given;
   }
@@ -52,23 +57,26 @@ class WideTensors {
 
  private:
   bool converts(const Tensor& x) const { return x && x.dtype() == narrow_; }
-  /// A kernel may read its result, so a result is converted, too.
-  [[gnu::noinline]] Tensor& convert(const Tensor& x, Tensor* result) {
+  [[gnu::noinline]] Tensor& add(Tensor wide, Tensor* result) {
     results_[size_t(count_)] = result;
-    return tensors_[size_t(count_++)] = x.to(wide_);
+    return tensors_[size_t(count_++)] = std::move(wide);
+  }
+  Tensor& add_result(Tensor& y) {
+    return add(is_overwritten_ ? Tensor::empty(y.shape(), wide_, y.device()) : y.to(wide_), &y);
   }
 
   DType narrow_, wide_;
+  bool is_overwritten_;
   int count_ = 0;
   std::array<Tensor, kMost> tensors_{};
   std::array<Tensor*, kMost> results_{};
 };
 
 /// Runs the function that a kernel has for the dtype `wide`.
-template <auto& kKernel, DType wide, typename First, typename... Rest>
+template <auto& kKernel, DType wide, Results results, typename First, typename... Rest>
 [[gnu::cold]] void run_wide(First first, Rest... rest) {
   static_assert((kIsTensor<First> + ... + kIsTensor<Rest>) <= WideTensors::kMost);
-  WideTensors tensors(first.dtype(), wide);
+  WideTensors tensors(first.dtype(), wide, results);
   kKernel.at(first.device().type, wide)(tensors.of<First>(first), tensors.of<Rest>(rest)...);
   tensors.write_back();
 }
@@ -78,15 +86,15 @@ struct Entry {
   KernelTable::AnyFunction function;
 };
 
-template <auto& kKernel, DType wide, typename... Arguments>
+template <auto& kKernel, DType wide, Results results, typename... Arguments>
 Entry entry(const Kernel<void(Arguments...)>&) {
-  return {&kKernel,
-          reinterpret_cast<KernelTable::AnyFunction>(&run_wide<kKernel, wide, Arguments...>)};
+  return {&kKernel, reinterpret_cast<KernelTable::AnyFunction>(
+                        &run_wide<kKernel, wide, results, Arguments...>)};
 }
 
-template <DType wide, auto&... kKernels>
+template <DType wide, Results results, auto&... kKernels>
 void set_wide(DeviceType device, std::initializer_list<DType> dtypes) {
-  for (const Entry& each : {entry<kKernels, wide>(kKernels)...})
+  for (const Entry& each : {entry<kKernels, wide, results>(kKernels)...})
     for (const DType dtype : dtypes)
       if (each.kernel->has(device, wide) && !each.kernel->has(device, dtype))
         each.kernel->set(device, dtype, each.function);
@@ -96,14 +104,16 @@ void set_wide(DeviceType device, std::initializer_list<DType> dtypes) {
 
 void register_narrow_integers(DeviceType device) {
   namespace k = kernels;
-  set_wide<i32, k::neg, k::abs, k::sign, k::square, k::step, k::clamp, k::add, k::sub, k::mul,
-           k::pow, k::fmod, k::remainder, k::floor_divide, k::maximum, k::minimum, k::prod, k::amax,
-           k::amin, k::extreme, k::matmul, k::linear, k::index_add, k::index_accumulate,
-           k::scatter_add, k::scatter_reduce>(device, {i8, i16});
-  set_wide<i32, k::maximum, k::minimum, k::extreme, k::sign, k::index_add, k::scatter_add>(
-      device, {boolean});
+  using enum Results;
+  set_wide<i32, kOverwritten, k::neg, k::abs, k::sign, k::square, k::step, k::clamp, k::add, k::sub,
+           k::mul, k::pow, k::fmod, k::remainder, k::floor_divide, k::maximum, k::minimum, k::prod,
+           k::amax, k::amin, k::extreme, k::matmul, k::linear>(device, {i8, i16});
+  set_wide<i32, kChanged, k::index_add, k::index_accumulate, k::scatter_add, k::scatter_reduce>(
+      device, {i8, i16});
+  set_wide<i32, kOverwritten, k::maximum, k::minimum, k::extreme, k::sign>(device, {boolean});
+  set_wide<i32, kChanged, k::index_add, k::scatter_add>(device, {boolean});
   // Sums of products of these types are exact in float64.
-  set_wide<f64, k::conv2d, k::max_pool2d>(device, {i8, i16, u8});
+  set_wide<f64, kOverwritten, k::conv2d, k::max_pool2d>(device, {i8, i16, u8});
 }
 
 }  // namespace tapegrad::backends
