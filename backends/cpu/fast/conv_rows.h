@@ -18,6 +18,19 @@ inline int64_t in_lanes(int64_t n) {
   return (n + kLanes<float> - 1) / kLanes<float> * kLanes<float>;
 }
 
+/// Copies a short row in line: a call of memcpy() takes longer than the copy.
+inline void copy_row(const float* from, int64_t count, float* to) {
+  using B = Batch<float>;
+  if (count < kLanes<float>) {
+    std::copy_n(from, count, to);
+    return;
+  }
+  for (int64_t i = 0; i < count; i += kLanes<float>) {
+    const int64_t at = std::min(i, count - kLanes<float>);  // the last vector may overlap
+    B::load_unaligned(from + at).store_unaligned(to + at);
+  }
+}
+
 /// A convolution of one group.
 struct RowSizes {
   int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
@@ -110,7 +123,7 @@ inline void pad_image(const float* image, const float* results, const RowSizes& 
           if (results != nullptr)
             mask_by_result(image + from, results + from, count, to);
           else if (step == 1)
-            std::copy_n(image + from, count, to);
+            copy_row(image + from, count, to);
           else
             for (int64_t j = 0; j < count; ++j) to[j] = image[from + j * step];
         }

@@ -189,13 +189,18 @@ B load_once(const float* from) {
   return values;
 }
 
-/// The vectors of the first rows of a band of dz, whose rows are `row()` elements apart.
+/// The vectors of the first rows of a band of dz.
 struct BandVectors {
-  std::vector<int64_t> begins;
+  struct Begin {
+    int64_t image, dz;  // elements from the beginnings of the padded part and of dz
+  };
+  std::vector<Begin> begins;
   std::vector<char> is_whole;   // whether all elements of the vector are elements of dz
   std::vector<float> is_in_dz;  // 1 for elements of dz, 0 for elements between rows
 
-  BandVectors(const RowSizes& s, int64_t rows) : is_in_dz(size_t(in_lanes(rows * s.row()))) {
+  /// Rows of dz are `dz_row` elements apart.
+  BandVectors(const RowSizes& s, int64_t rows, int64_t dz_row)
+      : is_in_dz(size_t(in_lanes(rows * s.row()))) {
     for (int64_t i = 0; i < rows; ++i)
       std::fill_n(is_in_dz.begin() + i * s.row(), s.out_width, 1.0f);
     const int64_t lines = s.joins_rows ? 1 : rows;
@@ -203,7 +208,7 @@ struct BandVectors {
     for (int64_t i = 0; i < lines; ++i)
       for (int64_t j = 0; j < length; j += kLanes<float>) {
         const auto first = is_in_dz.begin() + i * s.row() + j;
-        begins.push_back(i * s.row() + j);
+        begins.push_back({i * s.row() + j, i * dz_row + j});
         is_whole.push_back(std::find(first, first + kLanes<float>, 0.0f) == first + kLanes<float>);
       }
   }
@@ -215,45 +220,86 @@ struct BandVectors {
   }
 };
 
-/// Copies rows of a channel of dy to rows that are `row()` elements apart; elements where
-/// `results`, the result of a ReLU, is not positive are zero. `results` may be null.
-void copy_rows(const float* dy, const float* results, const RowSizes& s, int64_t rows, float* to) {
+/// Copies rows of a channel of dy to rows that are `row()` elements apart and returns the sum of
+/// the elements. Elements where `results`, the result of a ReLU, is not positive count as zero.
+/// `results` may be null.
+double copy_rows(const float* dy, const float* results, const RowSizes& s, int64_t rows,
+                 float* to) {
+  const int64_t rest = s.out_width % kLanes<float>, whole = s.out_width - rest;
+  alignas(64) float lanes[kLanes<float>];  // 1 in the lanes that a row's last vector adds
+  for (int64_t i = 0; i < kLanes<float>; ++i) lanes[i] = i >= kLanes<float> - rest ? 1.0f : 0.0f;
+  const auto is_new = B::load_aligned(lanes) > B(0.5f);
+  const auto copy = [&](int64_t at) {
+    B values = B::load_unaligned(dy + at);
+    if (results != nullptr)
+      values = formulas::ReluBackward()(values, B::load_unaligned(results + at));
+    values.store_unaligned(to + at);
+    return values;
+  };
+  B total(0.0f);
+  double of_short_rows = 0;
   for (int64_t i = 0; i < rows; ++i, dy += s.out_width, to += s.row()) {
-    if (results == nullptr)
-      std::copy_n(dy, s.out_width, to);
-    else
-      mask_by_result(dy, results + i * s.out_width, s.out_width, to);
+    for (int64_t j = 0; j < whole; j += kLanes<float>) total += copy(j);
+    if (whole > 0 && rest > 0)  // overlaps the previous vector
+      total += select(is_new, copy(s.out_width - kLanes<float>), B(0.0f));
+    if (whole == 0)
+      for (int64_t j = 0; j < rest; ++j) {
+        to[j] = results != nullptr && results[j] <= 0 ? 0 : dy[j];
+        of_short_rows += double(to[j]);
+      }
+    if (results != nullptr) results += s.out_width;
   }
+  return double(xsimd::hadd(total)) + of_short_rows;
 }
 
-/// For kPlanes channels of dz, which are `plane` elements apart, adds the sum of dz times each of
-/// kCount taps of the image to parts[channel * step].
+double sum_of(const float* values, int64_t count) {
+  B total(0.0f);
+  int64_t i = 0;
+  for (; i + kLanes<float> <= count; i += kLanes<float>) total += B::load_unaligned(values + i);
+  double sum = double(xsimd::hadd(total));
+  for (; i < count; ++i) sum += double(values[i]);
+  return sum;
+}
+
+/// The channels of dz that are multiplied together.
+struct Planes {
+  const float* first;
+  int64_t distance;  // of two channels
+  int64_t size;      // elements from `first` that may be read
+};
+
+/// For kPlanes channels of dz, adds the sum of dz times each of kCount taps of the image to
+/// parts[channel * step].
 template <int kCount, int kPlanes>
-void add_plane_products(const BandVectors& vectors, const float* dz, int64_t plane,
-                        const float* image, const int64_t* offsets, double* parts, int64_t step) {
+void add_plane_products(const BandVectors& vectors, const Planes& dz, const float* image,
+                        const int64_t* offsets, double* parts, int64_t step) {
   const B zero(0.0f);
   B sums[kPlanes][kCount];
   unrolled<kPlanes>([&](auto p) { unrolled<kCount>([&](auto k) { sums[p][k] = zero; }); });
-  vectors.for_each([&](auto whole, int64_t at) {
-    const auto is_in_dz = B::load_unaligned(vectors.is_in_dz.data() + at) > B(0.5f);
+  vectors.for_each([&](auto whole, BandVectors::Begin at) {
+    const auto is_in_dz = B::load_unaligned(vectors.is_in_dz.data() + at.image) > B(0.5f);
+    B gradients[kPlanes];
+    unrolled<kPlanes>([&](auto p) {
+      const int64_t begin = p * dz.distance + at.dz;
+      if (whole)
+        gradients[p] = load_once(dz.first + begin);
+      else  // excluded values may be infinite
+        gradients[p] =
+            select(is_in_dz,
+                   begin + kLanes<float> <= dz.size ? B::load_unaligned(dz.first + begin)
+                                                    : load_some(dz.first + begin, dz.size - begin),
+                   zero);
+    });
     unrolled<kCount>([&](auto k) {
-      B values = load_once(image + at + offsets[k]);
-      if (!whole) values = select(is_in_dz, values, zero);  // excluded values may be infinite
-      unrolled<kPlanes>([&](auto p) {
-        sums[p][k] = functions::fused(values, B::load_unaligned(dz + p * plane + at), sums[p][k]);
-      });
+      B values = load_once(image + at.image + offsets[k]);
+      if (!whole) values = select(is_in_dz, values, zero);
+      unrolled<kPlanes>(
+          [&](auto p) { sums[p][k] = functions::fused(values, gradients[p], sums[p][k]); });
     });
   });
   unrolled<kPlanes>([&](auto p) {
     unrolled<kCount>([&](auto k) { parts[p * step + k] += double(xsimd::hadd(sums[p][k])); });
   });
-}
-
-/// Returns the sum of dz.
-double sum_of_plane(const BandVectors& vectors, const float* dz) {
-  B total(0.0f);
-  vectors.for_each([&](auto, int64_t at) { total += B::load_unaligned(dz + at); });
-  return double(xsimd::hadd(total));
 }
 
 void small_input_gradient(const Tensor& dy, const Epilogue& behind, const Tensor& weight,
@@ -289,7 +335,11 @@ void small_weight_gradient(const Tensor& dy, const Epilogue& behind, const Tenso
   const int64_t results = s.out * (s.taps() + 1);
   std::vector<double> parts(size_t(pieces * results));  // per channel: the taps, then the bias
   const int64_t last_rows = s.out_height - (s.bands() - 1) * s.band;
-  const BandVectors vectors(s, s.band), last_vectors(s, last_rows);
+  // A copy of dz pays off if it is read for several groups of taps.
+  const bool copies = s.joins_rows || from_relu != nullptr || s.taps() > 9;
+  const int64_t dz_row = copies ? s.row() : s.out_width;
+  const BandVectors vectors(s, s.band, dz_row),
+      last_vectors(s, last_rows < s.band ? last_rows : 0, dz_row);
   const int64_t part_floats = in_lanes(s.padded_part()) + kLanes<float>;
   const int64_t plane = int64_t(vectors.is_in_dz.size());
   PerThread memory(part_floats + kChannelsTogether * plane);
@@ -297,27 +347,35 @@ void small_weight_gradient(const Tensor& dy, const Epilogue& behind, const Tenso
 #pragma omp parallel for if (s.products() > kParallelSmall)
   for (int64_t piece = 0; piece < pieces; ++piece) {
     float *image = memory.mine(), *dz = image + part_floats;
+    std::fill_n(dz, kChannelsTogether * plane, 0.0f);  // copies of rows leave the gaps between them
     for (int64_t task = piece * tasks / pieces; task < (piece + 1) * tasks / pieces; ++task) {
       const int64_t n = task / s.bands(), begin = task % s.bands() * s.band;
       const bool is_last = begin + s.band > s.out_height;
       const BandVectors& band = is_last ? last_vectors : vectors;
       pad_image(images + n * s.in * s.height * s.width, nullptr, s, begin, image);
-      std::fill_n(dz, kChannelsTogether * plane, 0.0f);
+      if (is_last && last_rows < s.band) std::fill_n(dz, kChannelsTogether * plane, 0.0f);
       double* part = parts.data() + piece * results;
       for_each_group<kChannelsTogether, 1>(
           s.out, [&]<int kPlanes>(int64_t o, std::integral_constant<int, kPlanes>) {
             const int64_t step = s.taps() + 1;
             double* sums = part + o * step;
+            const int64_t first_of_dy = (n * s.out + o) * s.out_plane() + begin * s.out_width;
+            const int64_t rows = is_last ? last_rows : s.band;
             for (int p = 0; p < kPlanes; ++p) {
-              const int64_t at = (n * s.out + o + p) * s.out_plane() + begin * s.out_width;
-              copy_rows(gradients + at, from_relu != nullptr ? from_relu + at : nullptr, s,
-                        is_last ? last_rows : s.band, dz + p * plane);
-              sums[p * step + s.taps()] += sum_of_plane(band, dz + p * plane);
+              const int64_t at = first_of_dy + p * s.out_plane();
+              sums[p * step + s.taps()] +=
+                  copies
+                      ? copy_rows(gradients + at, from_relu != nullptr ? from_relu + at : nullptr,
+                                  s, rows, dz + p * plane)
+                      : sum_of(gradients + at, rows * s.out_width);
             }
+            const Planes planes =
+                copies ? Planes{dz, plane, kPlanes * plane}
+                       : Planes{gradients + first_of_dy, s.out_plane(), dy.numel() - first_of_dy};
             for_each_group<9, 3, 1>(
                 s.taps(), [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
-                  add_plane_products<kCount, kPlanes>(band, dz, plane, image,
-                                                      offsets.data() + first, sums + first, step);
+                  add_plane_products<kCount, kPlanes>(band, planes, image, offsets.data() + first,
+                                                      sums + first, step);
                 });
           });
     }
