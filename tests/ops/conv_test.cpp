@@ -454,21 +454,31 @@ TEST(Unfold, IsConvolutionWithProducts) {
 
 TEST(Conv2d, ReluBehindChangesNoBitAndKeepsNaN) {
   manual_seed(7);
-  // Few channels, numbers of channels that fill vectors, and results large enough for the packed
-  // layout.
-  for (const auto& [in, out, size] : std::vector<std::array<int64_t, 3>>{
-           {1, 10, 28}, {3, 10, 9}, {30, 3, 33}, {4, 16, 9}, {32, 32, 24}}) {
-    Variable x = randn({8, in, size, size}), w = randn({out, in, 3, 3}), b = randn({out});
+  // Few channels with rows of every remainder, numbers of channels that fill vectors, and results
+  // large enough for the packed layout.
+  std::vector<std::array<int64_t, 5>> sizes{
+      {3, 10, 9, 3, 1}, {30, 3, 33, 3, 1}, {4, 16, 9, 3, 1}, {32, 32, 24, 3, 1}};
+  for (int64_t size = 6; size < 38; size += size < 20 ? 1 : 5)
+    for (const int64_t kernel : {3, 5}) {
+      sizes.push_back({1, 10, size, kernel, 1});
+      sizes.push_back({3, 7, size, kernel, 2});
+    }
+  for (const auto& [in, out, size, kernel, stride] : sizes) {
+    SCOPED_TRACE(testing::Message() << in << " to " << out << " channels, images of " << size
+                                    << ", kernel of " << kernel << ", stride " << stride);
+    const Conv2dOptions options{.stride = stride};
+    Variable x = randn({8, in, size, size}), w = randn({out, in, kernel, kernel});
+    Variable b = randn({out});
     for (Variable* leaf : {&x, &w, &b}) leaf->requires_grad_();
-    const Variable one = conv2d_relu(x, w, b), two = relu(conv2d(x, w, b));
+    const Variable one = conv2d_relu(x, w, b, options), two = relu(conv2d(x, w, b, options));
     EXPECT_EQ(one.to_vector<float>(), two.to_vector<float>());
     const auto of_one = grad(sum(square(one)), std::vector{x, w, b});
     const auto of_two = grad(sum(square(two)), std::vector{x, w, b});
     for (size_t i = 0; i < 3; ++i)
-      EXPECT_EQ(of_one[i].to_vector<float>(), of_two[i].to_vector<float>()) << out << ' ' << i;
+      EXPECT_EQ(of_one[i].to_vector<float>(), of_two[i].to_vector<float>()) << i;
     const Variable nan = full({1, in, 8, 8}, std::nan(""));
     for (const float value : conv2d_relu(nan, w, b).to_vector<float>())
-      ASSERT_TRUE(std::isnan(value)) << out;
+      ASSERT_TRUE(std::isnan(value));
   }
 }
 

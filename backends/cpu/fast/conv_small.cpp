@@ -220,45 +220,38 @@ struct BandVectors {
   }
 };
 
-/// Copies rows of a channel of dy to rows that are `row()` elements apart and returns the sum of
-/// the elements. Elements where `results`, the result of a ReLU, is not positive count as zero.
-/// `results` may be null.
-double copy_rows(const float* dy, const float* results, const RowSizes& s, int64_t rows,
-                 float* to) {
+/// Returns the sum of rows of a channel of dy, and copies them to rows that are `row()` elements
+/// apart unless `to` is null. Elements where `results`, the result of a ReLU, is not positive count
+/// as zero; `results` may be null. The order of the sum depends on the sizes alone: a ReLU that is
+/// part of the convolution gives the same bits as a ReLU of its own.
+double sum_rows(const float* dy, const float* results, const RowSizes& s, int64_t rows, float* to) {
   const int64_t rest = s.out_width % kLanes<float>, whole = s.out_width - rest;
   alignas(64) float lanes[kLanes<float>];  // 1 in the lanes that a row's last vector adds
   for (int64_t i = 0; i < kLanes<float>; ++i) lanes[i] = i >= kLanes<float> - rest ? 1.0f : 0.0f;
   const auto is_new = B::load_aligned(lanes) > B(0.5f);
-  const auto copy = [&](int64_t at) {
-    B values = B::load_unaligned(dy + at);
-    if (results != nullptr)
-      values = formulas::ReluBackward()(values, B::load_unaligned(results + at));
-    values.store_unaligned(to + at);
-    return values;
-  };
   B total(0.0f);
   double of_short_rows = 0;
-  for (int64_t i = 0; i < rows; ++i, dy += s.out_width, to += s.row()) {
-    for (int64_t j = 0; j < whole; j += kLanes<float>) total += copy(j);
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t begin = i * s.out_width;
+    float* row = to != nullptr ? to + i * s.row() : nullptr;
+    const auto next = [&](int64_t at) {
+      B values = B::load_unaligned(dy + begin + at);
+      if (results != nullptr)
+        values = formulas::ReluBackward()(values, B::load_unaligned(results + begin + at));
+      if (row != nullptr) values.store_unaligned(row + at);
+      return values;
+    };
+    for (int64_t j = 0; j < whole; j += kLanes<float>) total += next(j);
     if (whole > 0 && rest > 0)  // overlaps the previous vector
-      total += select(is_new, copy(s.out_width - kLanes<float>), B(0.0f));
-    if (whole == 0)
-      for (int64_t j = 0; j < rest; ++j) {
-        to[j] = results != nullptr && results[j] <= 0 ? 0 : dy[j];
-        of_short_rows += double(to[j]);
-      }
-    if (results != nullptr) results += s.out_width;
+      total += select(is_new, next(s.out_width - kLanes<float>), B(0.0f));
+    for (int64_t j = 0; whole == 0 && j < rest; ++j) {
+      const bool counts = results == nullptr || !(results[begin + j] <= 0);
+      const float value = counts ? dy[begin + j] : 0.0f;
+      of_short_rows += double(value);
+      if (row != nullptr) row[j] = value;
+    }
   }
   return double(xsimd::hadd(total)) + of_short_rows;
-}
-
-double sum_of(const float* values, int64_t count) {
-  B total(0.0f);
-  int64_t i = 0;
-  for (; i + kLanes<float> <= count; i += kLanes<float>) total += B::load_unaligned(values + i);
-  double sum = double(xsimd::hadd(total));
-  for (; i < count; ++i) sum += double(values[i]);
-  return sum;
 }
 
 /// The channels of dz that are multiplied together.
@@ -364,10 +357,8 @@ void small_weight_gradient(const Tensor& dy, const Epilogue& behind, const Tenso
             for (int p = 0; p < kPlanes; ++p) {
               const int64_t at = first_of_dy + p * s.out_plane();
               sums[p * step + s.taps()] +=
-                  copies
-                      ? copy_rows(gradients + at, from_relu != nullptr ? from_relu + at : nullptr,
-                                  s, rows, dz + p * plane)
-                      : sum_of(gradients + at, rows * s.out_width);
+                  sum_rows(gradients + at, from_relu != nullptr ? from_relu + at : nullptr, s, rows,
+                           copies ? dz + p * plane : nullptr);
             }
             const Planes planes =
                 copies ? Planes{dz, plane, kPlanes * plane}
