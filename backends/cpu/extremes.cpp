@@ -18,7 +18,28 @@ struct Found {
 
 constexpr int64_t kLongestColumn = 64;  // elements of a row that is processed like a column
 
-/// Returns the first extreme of n contiguous or strided elements.
+/// Returns the first position from `i` on of an element of x that equals `value`, or that is NaN if
+/// `value` is. One of the elements i to n - 1 does.
+template <typename T>
+[[gnu::noinline]] int64_t find_value(const T* x, int64_t i, int64_t n, Compute<T> value) {
+  const auto find = [&](auto matches) {
+    if constexpr (std::floating_point<T>) {
+      for (; i + kLanes<T> <= n; i += kLanes<T>)
+        if (xsimd::any(matches(Batch<T>::load_unaligned(x + i)))) break;
+    } else {
+      for (int hits = 0; i + kStripe <= n; i += kStripe) {
+        for (int64_t j = i; j < i + kStripe; ++j) hits += matches(Compute<T>(x[j]));
+        if (hits > 0) break;
+      }
+    }
+    while (!matches(Compute<T>(x[i]))) ++i;
+    return i;
+  };
+  if (value != value) return find([](auto y) { return !(y == y); });  // != of AVX-512 is ordered
+  return find([value](auto y) { return y == decltype(y)(value); });
+}
+
+/// Returns the first extreme of n contiguous elements.
 template <bool kLargest, typename T>
 Found<Compute<T>> find_in_row(const T* x, int64_t n) {
   using Value = Compute<T>;
@@ -33,16 +54,7 @@ Found<Compute<T>> find_in_row(const T* x, int64_t n) {
     best = value;
     start = i;
   }
-  const auto is_best = [&](int64_t i) {
-    return Value(x[i]) == best || (best != best && Value(x[i]) != Value(x[i]));
-  };
-  int64_t i = start;
-  for (int hits = 0; i + kStripe <= n; i += kStripe) {
-    for (int64_t j = i; j < i + kStripe; ++j) hits += is_best(j);
-    if (hits > 0) break;
-  }
-  while (!is_best(i)) ++i;
-  return {best, i};
+  return {best, find_value(x, start, n, best)};
 }
 
 /// The first extremes of n columns. Element (i, j) is x[i * step + j * column_step].
