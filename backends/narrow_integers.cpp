@@ -1,8 +1,7 @@
 // Registers kernels for integer dtypes and bool for which a backend compiles none: the operands are
 // converted to a wider dtype, the kernel of that dtype runs, and its results are narrowed. Results
 // wrap around as in PyTorch, because the low bits of integer arithmetic depend only on the low bits
-// of the operands. Kernels that take every dtype (comparisons, copies, indexing, sums) are not
-// listed.
+// of the operands. Kernels that take every dtype (comparisons, copies, indexing) are not listed.
 #include <array>
 #include <initializer_list>
 #include <utility>
@@ -14,11 +13,13 @@
 #include "ops/conv.h"
 #include "ops/extremes.h"
 #include "ops/index.h"
+#include "ops/internal/kernels/running_extreme.h"
 #include "ops/internal/kernels/scatter.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/pool.h"
 #include "ops/reduce.h"
+#include "ops/scan.h"
 #include "ops/scatter.h"
 #include "ops/unary.h"
 
@@ -106,8 +107,9 @@ void register_narrow_integers(DeviceType device) {
   namespace k = kernels;
   using enum Results;
   set_wide<i32, kOverwritten, k::neg, k::abs, k::sign, k::square, k::step, k::clamp, k::add, k::sub,
-           k::mul, k::pow, k::fmod, k::remainder, k::floor_divide, k::maximum, k::minimum, k::prod,
-           k::amax, k::amin, k::extreme, k::matmul, k::linear>(device, {i8, i16});
+           k::mul, k::pow, k::fmod, k::remainder, k::floor_divide, k::maximum, k::minimum, k::sum,
+           k::prod, k::cumsum, k::cumprod, k::running_values, k::amax, k::amin, k::extreme,
+           k::matmul, k::linear>(device, {i8, i16});
   set_wide<i32, kChanged, k::index_add, k::index_accumulate, k::scatter_add, k::scatter_reduce>(
       device, {i8, i16});
   set_wide<i32, kOverwritten, k::maximum, k::minimum, k::extreme, k::sign>(device, {boolean});

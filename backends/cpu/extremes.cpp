@@ -277,7 +277,7 @@ void register_extremes() {
                          return rows_along(x);
                        }>(kTypes);
   set<kernels::extreme>(kNumberTypes, []<typename T>(TypeTag<T>, auto&... a) { extreme<T>(a...); });
-  set<kernels::cumsum>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { sum_up<T>(a...); });
+  set<kernels::cumsum>(kSummedTypes, []<typename T>(TypeTag<T>, auto&... a) { sum_up<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

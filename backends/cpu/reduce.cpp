@@ -343,7 +343,7 @@ void var(const Tensor& x, double divisor, bool root, Tensor& y) {
 
 void register_reduce() {
   set_implementations<kernels::sum, SumPacked<float>, SumPacked<bfloat16>, SumInOrder>(
-      DeviceType::kCpu, kAllTypes);
+      DeviceType::kCpu, kSummedTypes);
   set_implementations<kernels::sum_of_products, ProductsInOnePass>(DeviceType::kCpu, kFloatTypes);
   set<kernels::prod>(kNumberTypes, []<typename T>(TypeTag<T>, auto&... a) { prod<T>(a...); });
   set<kernels::amax>(kNumberTypes,

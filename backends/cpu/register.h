@@ -6,6 +6,10 @@
 
 namespace tapegrad::backends::cpu {
 
+/// The types of sums and scans; backends/narrow_integers.cpp widens int8 and int16.
+inline constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t, bool>
+    kSummedTypes{};
+
 /// Fills the slots of a kernel for the CPU.
 template <auto& kKernel, typename Types, typename F>
 void set(Types types, F function, const SlotTraits& traits = {}) {

@@ -165,14 +165,15 @@ void recur(const Tensor& b, const Tensor& a, bool reversed, Tensor& y) {
 }  // namespace
 
 void register_scan() {
-  set<kernels::cumprod>(kAllTypes,
+  set<kernels::cumprod>(kSummedTypes,
                         []<typename T>(TypeTag<T>, auto&... a) { multiply_up<T>(a...); });
   set<kernels::logcumsumexp>(kFloatTypes,
                              []<typename T>(TypeTag<T>, auto&... a) { log_sum_up<T>(a...); });
-  set<kernels::running_values>(kAllTypes, []<typename T>(TypeTag<T>, const Tensor& x, bool largest,
-                                                         Tensor& y, Tensor& indices) {
-    largest ? extremes<true, T>(x, y, indices) : extremes<false, T>(x, y, indices);
-  });
+  set<kernels::running_values>(
+      kSummedTypes,
+      []<typename T>(TypeTag<T>, const Tensor& x, bool largest, Tensor& y, Tensor& indices) {
+        largest ? extremes<true, T>(x, y, indices) : extremes<false, T>(x, y, indices);
+      });
   set<kernels::recurrence>(TypeList<float, double>{},
                            []<typename T>(TypeTag<T>, auto&... a) { recur<T>(a...); });
 }
