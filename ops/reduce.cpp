@@ -250,10 +250,17 @@ Variable sum_to(const Variable& x, const Shape& shape, Where where) {
 }
 
 Tensor detail::sum_of_products(const Tensor& a, const Tensor& b, const Shape& shape) {
-  const Extent extent = extent_of_sum_to(broadcast("mul", a.shape(), b.shape()), shape);
+  const Shape all = broadcast("mul", a.shape(), b.shape());
+  const Extent extent = extent_of_sum_to(all, shape);
   Tensor y = Tensor::empty(extent.kept, a.dtype(), a.device());
-  if (a.shape() == b.shape() && a.dtype() == b.dtype() && kernels::sum_of_products.accepts(a, b, y))
-    kernels::sum_of_products(a, b, y);
+  const auto spread = [&](const Tensor& x) {
+    return x.shape() == all
+               ? x
+               : x.with_layout({all, broadcast_strides(x.layout(), all), x.layout().offset});
+  };
+  if (const Tensor p = spread(a), q = spread(b);
+      a.dtype() == b.dtype() && kernels::sum_of_products.accepts(p, q, y))
+    kernels::sum_of_products(p, q, y);
   else
     kernels::sum(compute(kernels::mul, a, b), 1.0, y);
   return extent.finish(y);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/cpu/fast/norm_packed.h"
+#include "backends/cpu/fast/products_summed.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/functions_power.h"
 #include "backends/cpu/tools/independent_rows.h"
@@ -344,7 +345,8 @@ void var(const Tensor& x, double divisor, bool root, Tensor& y) {
 void register_reduce() {
   set_implementations<kernels::sum, SumPacked<float>, SumPacked<bfloat16>, SumInOrder>(
       DeviceType::kCpu, kSummedTypes);
-  set_implementations<kernels::sum_of_products, ProductsInOnePass>(DeviceType::kCpu, kFloatTypes);
+  set_implementations<kernels::sum_of_products, ProductsInRegisters, ProductsInOnePass>(
+      DeviceType::kCpu, kFloatTypes);
   set<kernels::prod>(kNumberTypes, []<typename T>(TypeTag<T>, auto&... a) { prod<T>(a...); });
   set<kernels::amax>(kNumberTypes,
                      []<typename T>(TypeTag<T>, auto&... a) { extreme_value<true, T>(a...); });

@@ -158,7 +158,8 @@ template <typename T>
 constinit const RowFunctions<const Tensor&, const Tensor&, Tensor&> kSumsOfProducts{
     .divided = 1 << 0 | 1 << 1 | 1 << 2,
     .sums = 1 << 2,
-    .divide = [](const Tensor& a, const Tensor&, Tensor& y) { return divide<T>(a, y); },
+    .divide = [](const Tensor& a, const Tensor& b,
+                 Tensor& y) { return b.is_contiguous() ? divide<T>(a, y) : RowDivision(); },
     .run =
         [](const RowBlock& block, const Tensor& a, const Tensor& b, Tensor& y) {
           if (block.sums == nullptr)

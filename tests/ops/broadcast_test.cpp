@@ -1,4 +1,6 @@
 // Elementwise ops on operands that broadcast, and on parts of longer rows.
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "core/tape/view.h"
@@ -6,6 +8,7 @@
 #include "ops/activation_composed.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/random.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/settings.h"
@@ -90,6 +93,47 @@ TEST(Broadcast, GradientsOfFactorsAreSumsOfProducts) {
       ASSERT_EQ(values(a.grad()), values(da)) << a.shape() << b.shape() << dtype;
       ASSERT_EQ(values(b.grad()), values(db)) << a.shape() << b.shape() << dtype;
     }
+}
+
+/// In float32 the sums of products have the bits of sums of the products, for any numbers, also if
+/// the gradient of the result is broadcast.
+TEST(Broadcast, GradientsOfFactorsHaveTheBitsOfSums) {
+  struct Case {
+    Shape dy, a, b;
+  };
+  std::vector<Case> cases = {{{1600, 1, 40}, {1600, 7, 40}, {7, 40}},
+                             {{900, 4, 1}, {900, 4, 16}, {4, 16}},
+                             {{9000, 24}, {9000, 24}, {24}},
+                             {{600, 1100}, {600, 1100}, {1100}},
+                             {{1, 3, 9, 1}, {2, 3, 9, 33}, {2, 1, 9, 33}}};
+  for (int64_t n : {15, 16, 17, 40, 81, 256, 257, 1025})
+    for (int64_t m : {1, 5, 300})
+      cases.insert(cases.end(), {{{3, m, n}, {3, m, n}, {3, 1, n}},
+                                 {{3, m, n}, {3, m, n}, {3, m, 1}},
+                                 {{3, 1, n}, {3, m, n}, {m, 1}},
+                                 {{3, m, 1}, {3, m, n}, {3, 1, n}},
+                                 {{3, m, n}, {3, m, 1}, {1, n}}});
+  const int64_t threads = get_num_threads();
+  manual_seed(1);
+  for (const Case& c : cases)
+    for (int64_t count : {1, 2}) {
+      set_num_threads(count);
+      const Variable a = randn(c.a).requires_grad_(), b = randn(c.b).requires_grad_();
+      const Variable y = a * b, dy = randn(c.dy).expand(y.shape());
+      y.backward(dy);
+      const Variable all_a = spread_to(a.detach(), y.shape()), all = dy.contiguous();
+      const Variable all_b = spread_to(b.detach(), y.shape());
+      ASSERT_EQ(values(a.grad()), values(sum_to(all * all_b, c.a))) << c.dy << c.a << c.b << count;
+      ASSERT_EQ(values(b.grad()), values(sum_to(all * all_a, c.b))) << c.dy << c.a << c.b << count;
+    }
+  set_num_threads(threads);
+}
+
+/// An infinite factor does not reach the sums of other rows or the ends of vectors.
+TEST(Broadcast, InfiniteFactorOfShortRows) {
+  const Variable a = ones({2, 19}).requires_grad_(), b = ones({2, 1}).requires_grad_();
+  (a * b).backward(tensor({HUGE_VAL, 1.0}, {2, 1}, {.dtype = f32}).expand({2, 19}));
+  EXPECT_EQ(values(b.grad()), (Doubles{HUGE_VAL, 19}));
 }
 
 TEST(Broadcast, ThreadsChangeNothing) {

@@ -17,7 +17,7 @@ extern Kernel<void(const Tensor& x, Tensor& y)> count_nonzero;
 extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& y, Tensor& dx)>
     extreme_backward;
 /// Computes the sums of a * b without memory for the products, each of which is rounded to the
-/// dtype. a and b have one shape and one dtype.
+/// dtype. a and b have one shape and one dtype; broadcast operands have strides of 0.
 extern Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)> sum_of_products;
 
 }  // namespace tapegrad::kernels
