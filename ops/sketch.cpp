@@ -12,8 +12,9 @@ ResultSketch sketch_of(const Tensor& x) {
   if (!x.is_contiguous() && x.strides()[-1] > 1) return sketch_of(x.contiguous());
   ResultSketch sketch;
   kernels::sketch(x, sketch);
-  sketch.hash = mix_bits(sketch.hash ^ uint64_t(x.dtype()));
-  for (const int64_t size : x.shape()) sketch.hash = mix_bits(sketch.hash ^ uint64_t(size));
+  auto type = uint64_t(x.dtype());
+  for (const int64_t size : x.shape()) type = type * kHashFactor + uint64_t(size);
+  sketch.hash = mix_bits(sketch.hash ^ mix_bits(type));
   return sketch;
 }
 

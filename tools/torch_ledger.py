@@ -52,7 +52,7 @@ class TorchLedger:
         return self.strings.index(text)
 
     def save(self, path):
-        types = {"hash": "<i8", "sums": "<f8", "numbers": "<i4", "pass": "u1"}
+        types = {"hashes": "<i8", "sums": "<f8", "numbers": "<i4", "pass": "u1"}
         arrays = {n: np.array(c, t) for (n, t), c in zip(types.items(), zip(*self.rows))}
         arrays["strings"] = np.frombuffer("".join(s + "\n" for s in self.strings).encode(), "u1")
         header, at = {}, 0

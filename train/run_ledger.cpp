@@ -64,13 +64,14 @@ void RunLedger::Impl::add(LedgerPass pass, std::string_view op, const std::strin
   if (before_entry) before_entry(int64_t(ledger.entries.size()), value);
   const std::string_view module_text = module == nullptr ? std::string_view() : *module;
   uint64_t key = 0;
-  for (const uint64_t part : {uint64_t(std::hash<std::string_view>()(op)),
-                              uint64_t(std::hash<std::string_view>()(module_text)),
-                              uint64_t(reinterpret_cast<uintptr_t>(where.file_name())),
-                              uint64_t(where.line()), uint64_t(value.dtype())})
-    key = mix_bits(key ^ part);
-  for (const int64_t size : value.shape()) key = mix_bits(key ^ uint64_t(size));
-  const auto [place, is_new] = places.try_emplace(key);
+  const auto add_to_key = [&](uint64_t part) { key = key * kHashFactor + part; };
+  add_to_key(std::hash<std::string_view>()(op));
+  add_to_key(std::hash<std::string_view>()(module_text));
+  add_to_key(reinterpret_cast<uintptr_t>(where.file_name()));
+  add_to_key(where.line());
+  add_to_key(uint64_t(value.dtype()));
+  for (const int64_t size : value.shape()) add_to_key(uint64_t(size));
+  const auto [place, is_new] = places.try_emplace(mix_bits(key));
   if (is_new)
     place->second = {string(std::string(op)), string(std::string(module_text)),
                      string(place_text(where)), string(type_text(value))};
@@ -121,7 +122,7 @@ Callback record(RunLedger& ledger) {
 
 // The file has a row per entry in each of four tensors, and the strings, each followed by a line
 // feed. tools/torch_ledger.py writes the same tensors.
-//   hash     int64 [entries]
+//   hashes   int64 [entries]; "hash" in files of earlier versions, which had other hashes
 //   sums     float64 [entries, 3]: both sums and the norm
 //   numbers  int32 [entries, 7]: words, products, step, and the strings of op, module, line, type
 //   pass     uint8 [entries]
@@ -142,7 +143,7 @@ void Ledger::save(const std::string& path) const {
     text.push_back('\n');
   }
   const auto n = int64_t(entries.size());
-  tapegrad::save(path, {{"hash", Tensor::from<int64_t>(hash, {n})},
+  tapegrad::save(path, {{"hashes", Tensor::from<int64_t>(hash, {n})},
                         {"sums", Tensor::from<double>(sums, {n, kSums})},
                         {"numbers", Tensor::from<int32_t>(numbers, {n, kNumbers})},
                         {"pass", Tensor::from<uint8_t>(pass, {n})},
@@ -151,10 +152,10 @@ void Ledger::save(const std::string& path) const {
 
 Ledger Ledger::load(const std::string& path) {
   const TensorMap state = tapegrad::load(path);
-  if (state.contains("hash") && state.contains("sum0"))
+  if (state.contains("hash") && (state.contains("sum0") || state.contains("sums")))
     fail<FormatError>(path,
-                      ": ledger of an earlier version, with other sums; record the run again");
-  const auto found_hash = state.find("hash");
+                      ": ledger of an earlier version, with other hashes; record the run again");
+  const auto found_hash = state.find("hashes");
   const int64_t n = found_hash != state.end() ? found_hash->second.numel() : 0;
   const auto at = [&]<typename T>(const char* name, DType dtype, const Shape& shape) {
     const auto found = state.find(name);
@@ -163,7 +164,7 @@ Ledger Ledger::load(const std::string& path) {
                         shape);
     return Variable(found->second).to_vector<T>();
   };
-  const auto hash = at.operator()<int64_t>("hash", i64, {n});
+  const auto hash = at.operator()<int64_t>("hashes", i64, {n});
   const auto sums = at.operator()<double>("sums", f64, {n, kSums});
   const auto numbers = at.operator()<int32_t>("numbers", i32, {n, kNumbers});
   const auto pass = at.operator()<uint8_t>("pass", u8, {n});

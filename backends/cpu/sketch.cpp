@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -67,49 +68,65 @@ inline DoubleRegister widen_floats(const float* from) {
 #endif
 }
 
-/// Adds or subtracts values. The product is exact, so it makes no difference that the library is
-/// compiled without contraction to fused operations.
-inline FloatRegister add_signed(FloatRegister sum, FloatRegister values, float sign) {
+/// Returns a * b + c, where the product is exact. The library is compiled without contraction to
+/// fused operations, which would change results with inexact products.
+inline DoubleRegister add_exact_product(DoubleRegister a, DoubleRegister b, DoubleRegister c) {
 #if XSIMD_WITH_AVX512F
-  return std::bit_cast<FloatRegister>(_mm512_fmadd_ps(
-      std::bit_cast<__m512>(values), _mm512_set1_ps(sign), std::bit_cast<__m512>(sum)));
+  return std::bit_cast<DoubleRegister>(_mm512_fmadd_pd(
+      std::bit_cast<__m512d>(a), std::bit_cast<__m512d>(b), std::bit_cast<__m512d>(c)));
 #elif defined(__FMA__)
-  return std::bit_cast<FloatRegister>(_mm256_fmadd_ps(
-      std::bit_cast<__m256>(values), _mm256_set1_ps(sign), std::bit_cast<__m256>(sum)));
+  return std::bit_cast<DoubleRegister>(_mm256_fmadd_pd(
+      std::bit_cast<__m256d>(a), std::bit_cast<__m256d>(b), std::bit_cast<__m256d>(c)));
 #else
-  return sum + values * sign;
+  return a * b + c;
 #endif
-}
-inline DoubleRegister add_signed(DoubleRegister sum, DoubleRegister values, double sign) {
-  return sum + values * sign;
 }
 
-/// Adds the products of the upper and the lower half, as signed numbers, of two registers of words.
-inline WordRegister add_word_products(WordRegister sum, WordRegister a, WordRegister b) {
-  // Each lane multiplies the halves (lower a, upper b) by (upper a, lower b).
-  [[maybe_unused]] const WordRegister second = b << 16 | a >> 16;
+/// Halves of two registers of words, a and b: `first` has the lower halves of a and the upper
+/// halves of b, `second` has the upper halves of a (as lower halves) and the lower halves of b.
+struct WordHalves {
+  WordRegister first, second;
+
+  WordHalves(WordRegister a, WordRegister b) : first(blend(a, b)), second(swap(a, b)) {}
+
+ private:
+  static WordRegister blend(WordRegister a, WordRegister b) {
 #if defined(__AVX512BW__) && XSIMD_WITH_AVX512F
-  const auto first =
-      _mm512_mask_blend_epi16(0xAAAAAAAA, std::bit_cast<__m512i>(a), std::bit_cast<__m512i>(b));
-#if defined(__AVX512VNNI__) && defined(__AVX512VBMI2__)
-  return std::bit_cast<WordRegister>(_mm512_dpwssd_epi32(
-      std::bit_cast<__m512i>(sum), first,
-      _mm512_shldi_epi32(std::bit_cast<__m512i>(b), std::bit_cast<__m512i>(a), 16)));
-#else
-  return sum +
-         std::bit_cast<WordRegister>(_mm512_madd_epi16(first, std::bit_cast<__m512i>(second)));
-#endif
+    return std::bit_cast<WordRegister>(
+        _mm512_mask_blend_epi16(0xAAAAAAAA, std::bit_cast<__m512i>(a), std::bit_cast<__m512i>(b)));
 #elif defined(__AVX2__)
-  const auto first = _mm256_blend_epi16(std::bit_cast<__m256i>(a), std::bit_cast<__m256i>(b), 0xAA);
-  return sum +
-         std::bit_cast<WordRegister>(_mm256_madd_epi16(first, std::bit_cast<__m256i>(second)));
+    return std::bit_cast<WordRegister>(
+        _mm256_blend_epi16(std::bit_cast<__m256i>(a), std::bit_cast<__m256i>(b), 0xAA));
+#else
+    return (a & 0xFFFF) | (b & 0xFFFF0000);
+#endif
+  }
+  static WordRegister swap(WordRegister a, WordRegister b) {
+#if defined(__AVX512VBMI2__) && XSIMD_WITH_AVX512F
+    return std::bit_cast<WordRegister>(
+        _mm512_shldi_epi32(std::bit_cast<__m512i>(b), std::bit_cast<__m512i>(a), 16));
+#else
+    return b << 16 | a >> 16;
+#endif
+  }
+};
+
+/// Adds the product of the lower halves and that of the upper halves, as signed numbers, of a and
+/// b.
+inline WordRegister add_half_products(WordRegister sum, WordRegister a, WordRegister b) {
+#if defined(__AVX512VNNI__) && XSIMD_WITH_AVX512F
+  return std::bit_cast<WordRegister>(_mm512_dpwssd_epi32(
+      std::bit_cast<__m512i>(sum), std::bit_cast<__m512i>(a), std::bit_cast<__m512i>(b)));
+#elif defined(__AVX512BW__) && XSIMD_WITH_AVX512F
+  return sum + std::bit_cast<WordRegister>(
+                   _mm512_madd_epi16(std::bit_cast<__m512i>(a), std::bit_cast<__m512i>(b)));
+#elif defined(__AVX2__)
+  return sum + std::bit_cast<WordRegister>(
+                   _mm256_madd_epi16(std::bit_cast<__m256i>(a), std::bit_cast<__m256i>(b)));
 #else
   using Signed [[gnu::vector_size(kRegister)]] = int32_t;
   const auto upper = [](WordRegister w) { return std::bit_cast<Signed>(w) >> 16; };
-  const auto product = [&](WordRegister w) {
-    return std::bit_cast<WordRegister>(upper(w) * upper(w << 16));
-  };
-  return sum + product(a) + product(b);
+  return sum + std::bit_cast<WordRegister>(upper(a) * upper(b) + upper(a << 16) * upper(b << 16));
 #endif
 }
 
@@ -139,38 +156,41 @@ constexpr auto kProductSigns = [] {
 }();
 constexpr auto kWordSigns = per_lane<uint32_t>(
     [](int64_t lane) { return kProductSigns[size_t(lane / 32 * 16 + lane % 16)]; });
-constexpr auto kRowSigns = [] {
-  std::array<float, kSketchRows> signs{};
-  for (size_t row = 0; row < signs.size(); ++row) signs[row] = float(sketch_row_sign(int64_t(row)));
-  return signs;
+/// Factors of the rounds in the order of a hash. Both halves of a factor are odd.
+constexpr auto kRoundFactors = [] {
+  std::array<uint32_t, kSketchRows> factors{};
+  for (size_t i = 0; i < factors.size(); ++i) factors[i] = uint32_t(mix_bits(i)) | 0x10001;
+  return factors;
 }();
 
-/// Hash of rounds of 64 words. `sums` adds the words of each lane, so one changed word always
-/// changes the hash. `orders` has 16 lanes and depends on the order of the rounds, because it adds
-/// the running sums. `products` adds the products of the halves of the words.
+/// Hash of rounds of 64 words, which form blocks of kSketchRows rounds. `sums` adds the words of
+/// each lane, so one changed word always changes the hash. `orders` has 16 lanes and depends on the
+/// order of the rounds, because it multiplies the words of each round by a factor. `products` adds
+/// the products of the halves of the words.
 struct Hash {
   static constexpr int kSums = registers<uint32_t>(64), kOrders = kSums / 4;
   WordRegister sums[kSums] = {}, products[kSums / 2] = {}, orders[kOrders] = {};
 
-  /// Adds a round and returns its words.
-  [[gnu::always_inline]] std::array<WordRegister, kSums> add(const std::byte* bytes) {
+  /// Adds a round, the one of number `round` in its block, and returns its words.
+  [[gnu::always_inline]] std::array<WordRegister, kSums> add(const std::byte* bytes, size_t round) {
     std::array<WordRegister, kSums> words;
     unrolled<kSums>([&](auto i) {
       words[i] = load_words(bytes + i * kRegister);
       sums[i] += words[i];
     });
     unrolled<kOrders>([&](auto i) {
-      for (int pair = 0; pair < 2; ++pair) {
-        const int k = 2 * pair * kOrders + i;
-        WordRegister& sum = products[pair * kOrders + i];
-        sum = add_word_products(sum, words[k], words[k + kOrders]);
-      }
-    });
-    unrolled<kOrders>([&](auto i) {
-      orders[i] = (orders[i] << 5 | orders[i] >> 27) +
-                  (sums[i] ^ sums[i + kOrders] ^ sums[i + 2 * kOrders] ^ sums[i + 3 * kOrders]);
+      const WordRegister a = words[i], b = words[i + kOrders];
+      const WordHalves ab(a, b), cd(words[i + 2 * kOrders], words[i + 3 * kOrders]);
+      products[i] = add_half_products(products[i], ab.first, ab.second);
+      products[i + kOrders] = add_half_products(products[i + kOrders], cd.first, cd.second);
+      // The halves of cd, because the words would cancel in rounds of equal words.
+      orders[i] = add_half_products(orders[i], a ^ b ^ cd.first ^ cd.second,
+                                    WordRegister{} + kRoundFactors[round]);
     });
     return words;
+  }
+  void end_block() {
+    for (int i = 0; i < kOrders; ++i) orders[i] = mix(orders[i], sums[i]);
   }
   uint64_t value() const {
     std::array<uint64_t, 8> words;
@@ -211,8 +231,11 @@ struct TileLanes {
   Vector lanes[kVectors] = {};
 
   [[gnu::always_inline]] void add(size_t row, const std::array<Vector, kVectors>& x) {
-    unrolled<kVectors>(
-        [&](auto i) { lanes[i] = add_signed(lanes[i], x[i], Number(kRowSigns[row])); });
+    // A fused multiplication by the sign would compete with the hash for the multipliers.
+    if (sketch_row_sign(int64_t(row)) > 0)
+      unrolled<kVectors>([&](auto i) { lanes[i] += x[i]; });
+    else
+      unrolled<kVectors>([&](auto i) { lanes[i] -= x[i]; });
   }
   [[gnu::always_inline]] void add(size_t row, const Number* x) {
     std::array<Vector, kVectors> vectors;
@@ -224,13 +247,16 @@ struct TileLanes {
     std::memcpy(values, lanes, sizeof values);
     unrolled<SketchSums::kLanes>([&](auto i) {
       const Number* from = values + i * (kRegister / int64_t(sizeof(double)));
-      DoubleRegister wide;
-      if constexpr (std::is_same_v<Number, float>)
-        wide = widen_floats(from);
-      else
-        wide = load_register<DoubleRegister>(from);
-      sums.lanes[i] += wide * sign;
-      sums.squares[i % SketchSums::kSquares] += wide * wide;
+      DoubleRegister &lane = sums.lanes[i], &square = sums.squares[i % SketchSums::kSquares];
+      if constexpr (std::is_same_v<Number, float>) {
+        const DoubleRegister wide = widen_floats(from);
+        lane = add_exact_product(wide, DoubleRegister{} + sign, lane);
+        square = add_exact_product(wide, wide, square);
+      } else {
+        const auto wide = load_register<DoubleRegister>(from);
+        lane += wide * sign;
+        square += wide * wide;
+      }
     });
   }
 };
@@ -263,76 +289,72 @@ ChunkSketch part_of(const Hash& hash, const SketchSums& sums) {
   return part;
 }
 
-/// The elements of a tensor of any type in row-major order.
-struct SketchedElements {
+/// Elements of a chunk, contiguous in row-major order.
+struct SketchedChunk {
   const std::byte* data;
-  int64_t bytes;                 // of an element
-  const JointLayout<1>* layout;  // null if the elements are contiguous
-  void (*convert)(const std::byte* from, int64_t count, void* to);  // to Number<T>
+  int64_t count, first_tile;  // number of elements; index of the first tile in the tensor
+};
 
-  /// Returns elements [at, at + count), which lie in one tile; in `buffer` if they are not
-  /// contiguous.
-  const std::byte* tile(int64_t at, int64_t count, std::byte* buffer) const {
-    if (layout == nullptr) return data + at * bytes;
-    gather(buffer, data, bytes, layout->sizes.data(), layout->strides[0].data(), layout->rank, at,
-           count);
-    return buffer;
-  }
+/// Type of elements of any tensor.
+struct SketchedType {
+  int64_t bytes;
+  void (*convert)(const std::byte* from, int64_t count, void* to);  // to Number<T>
 };
 
 /// The type in which elements are summed: float for halves and floats, else double.
 template <typename T>
 using Number = std::conditional_t<kIsHalf<T> || std::is_same_v<T, float>, float, double>;
 
-ChunkSketch sketch_floats(const SketchedElements& elements, int64_t begin, int64_t end) {
+ChunkSketch sketch_floats(const SketchedChunk& chunk, const SketchedType&) {
   Hash hash;
   SketchSums sums;
-  alignas(64) std::byte buffer[kSketchTile * sizeof(float)];
   using Row = std::array<FloatRegister, registers<float>(kSketchLanes)>;
   const auto add = [&](auto& tile, size_t row, const float* from) __attribute__((always_inline)) {
-    tile.add(row, std::bit_cast<Row>(hash.add(reinterpret_cast<const std::byte*>(from))));
+    tile.add(row, std::bit_cast<Row>(hash.add(reinterpret_cast<const std::byte*>(from), row)));
   };
-  for (int64_t at = begin; at < end; at += kSketchTile) {
-    const int64_t count = std::min(kSketchTile, end - at);
-    const auto* x = reinterpret_cast<const float*>(elements.tile(at, count, buffer));
+  const auto* x = reinterpret_cast<const float*>(chunk.data);
+  int64_t tile_index = chunk.first_tile;
+  for (int64_t left = chunk.count; left > 0; left -= kSketchTile) {
     TileLanes<FloatRegister> tile;
-    size_t row = 0;
-    for (; row < size_t(count / kSketchLanes); ++row)
-      add(tile, row, x + int64_t(row) * kSketchLanes);
-    if (const int64_t left = count % kSketchLanes; left > 0) {
+    const auto rows = size_t(std::min(left, kSketchTile) / kSketchLanes);
+    for (size_t row = 0; row < rows; ++row, x += kSketchLanes) add(tile, row, x);
+    if (left < kSketchTile && left % kSketchLanes > 0) {
       float last[kSketchLanes] = {};
-      std::memcpy(last, x + count - left, size_t(left) * sizeof(float));
-      add(tile, row, last);
+      std::memcpy(last, x, size_t(left % kSketchLanes) * sizeof(float));
+      add(tile, rows, last);
     }
-    tile.add_to(sums, sketch_tile_sign(at / kSketchTile));
+    hash.end_block();
+    tile.add_to(sums, sketch_tile_sign(tile_index++));
   }
   return part_of(hash, sums);
 }
 
 /// Sketches elements that are converted to `Value` for the sums, in vectors of type Vector.
 template <typename Value, typename Vector>
-ChunkSketch sketch_others(const SketchedElements& elements, int64_t begin, int64_t end) {
+ChunkSketch sketch_others(const SketchedChunk& chunk, const SketchedType& type) {
   Hash hash;
   SketchSums sums;
-  alignas(64) std::byte buffer[kSketchTile * sizeof(double)];
-  for (int64_t at = begin; at < end; at += kSketchTile) {
-    const int64_t count = std::min(kSketchTile, end - at),
+  for (int64_t at = 0; at < chunk.count; at += kSketchTile) {
+    const int64_t count = std::min(kSketchTile, chunk.count - at),
                   rows = (count + kSketchLanes - 1) / kSketchLanes;
-    const std::byte* bytes = elements.tile(at, count, buffer);
     alignas(64) Value values[kSketchTile];
-    elements.convert(bytes, count, values);
+    type.convert(chunk.data + at * type.bytes, count, values);
     std::fill(values + count, values + rows * kSketchLanes, Value(0));
     TileLanes<Vector> tile;
     for (int64_t row = 0; row < rows; ++row) tile.add(size_t(row), values + row * kSketchLanes);
-    tile.add_to(sums, sketch_tile_sign(at / kSketchTile));
-
-    int64_t left = count * elements.bytes;
-    for (; left >= kRound; left -= kRound, bytes += kRound) hash.add(bytes);
-    if (left > 0) {
+    tile.add_to(sums, sketch_tile_sign(chunk.first_tile + at / kSketchTile));
+  }
+  constexpr int64_t kBlock = kSketchRows * kRound;
+  const std::byte* bytes = chunk.data;
+  for (int64_t left = chunk.count * type.bytes; left > 0; left -= kBlock, bytes += kBlock) {
+    const auto rounds = size_t(std::min(left, kBlock) / kRound);
+    for (size_t i = 0; i < rounds; ++i) hash.add(bytes + int64_t(i) * kRound, i);
+    if (left < kBlock && left % kRound > 0) {
       std::byte last[kRound] = {};
-      std::memcpy(last, bytes, size_t(left));
-      hash.add(last);
+      std::memcpy(last, bytes + int64_t(rounds) * kRound, size_t(left % kRound));
+      hash.add(last, rounds);
     }
+    hash.end_block();
   }
   return part_of(hash, sums);
 }
@@ -352,21 +374,30 @@ void for_each_from_the_end(int64_t n, const F& f) {
   }
 }
 
-using SketchChunk = ChunkSketch (*)(const SketchedElements& elements, int64_t begin, int64_t end);
+using SketchChunk = ChunkSketch (*)(const SketchedChunk& chunk, const SketchedType& type);
 
-void sketch(const Tensor& x, SketchedElements& elements, SketchChunk sketch_chunk,
-            ResultSketch& result) {
+void sketch(const Tensor& x, const std::byte* data, const SketchedType& type,
+            SketchChunk sketch_chunk, ResultSketch& result) {
   JointLayout<1> layout;
-  if (!x.is_contiguous()) {
+  const bool is_contiguous = x.is_contiguous();
+  if (!is_contiguous)
     for (int dim = 0; dim < x.rank(); ++dim) layout.add_dim(x.shape()[dim], {x.strides()[dim]});
-    elements.layout = &layout;
-  }
   const int64_t count = x.numel(), chunks = (count + kSketchChunk - 1) / kSketchChunk;
   ChunkSketch alone;
   std::vector<ChunkSketch> several(size_t(chunks > 1 ? chunks : 0));
   ChunkSketch* parts = chunks > 1 ? several.data() : &alone;
   for_each_from_the_end(chunks, [&](int64_t i) {
-    parts[i] = sketch_chunk(elements, i * kSketchChunk, std::min(count, (i + 1) * kSketchChunk));
+    const int64_t begin = i * kSketchChunk;
+    SketchedChunk chunk{data + begin * type.bytes, std::min(count - begin, kSketchChunk),
+                        begin / kSketchTile};
+    std::unique_ptr<std::byte[]> gathered;
+    if (!is_contiguous) {
+      gathered = std::make_unique_for_overwrite<std::byte[]>(size_t(chunk.count * type.bytes));
+      gather(gathered.get(), data, type.bytes, layout.sizes.data(), layout.strides[0].data(),
+             layout.rank, begin, chunk.count);
+      chunk.data = gathered.get();
+    }
+    parts[i] = sketch_chunk(chunk, type);
   });
   result = {.hash = uint64_t(count)};
   double squares = 0;
@@ -385,20 +416,18 @@ void sketch(const Tensor& x, SketchedElements& elements, SketchChunk sketch_chun
 
 template <typename T>
 void sketch(const Tensor& x, ResultSketch& result) {
-  SketchedElements elements{reinterpret_cast<const std::byte*>(x.data<T>()), sizeof(T), nullptr,
-                            nullptr};
-  if constexpr (std::is_same_v<T, float>) {
-    sketch(x, elements, sketch_floats, result);
-  } else {
-    elements.convert = [](const std::byte* from, int64_t n, void* to) {
+  SketchedType type{sizeof(T), nullptr};
+  SketchChunk sketch_chunk = sketch_floats;
+  if constexpr (!std::is_same_v<T, float>) {
+    type.convert = [](const std::byte* from, int64_t n, void* to) {
       for (int64_t i = 0; i < n; ++i)
         static_cast<Number<T>*>(to)[i] = Number<T>(Compute<T>(reinterpret_cast<const T*>(from)[i]));
     };
     constexpr bool kIsNarrow = std::is_same_v<Number<T>, float>;
-    sketch(x, elements,
-           sketch_others<Number<T>, std::conditional_t<kIsNarrow, FloatRegister, DoubleRegister>>,
-           result);
+    sketch_chunk =
+        sketch_others<Number<T>, std::conditional_t<kIsNarrow, FloatRegister, DoubleRegister>>;
   }
+  sketch(x, reinterpret_cast<const std::byte*>(x.data<T>()), type, sketch_chunk, result);
 }
 
 }  // namespace

@@ -13,6 +13,9 @@ constexpr uint64_t mix_bits(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+/// Odd factor of a hash of several words: the sum of each word times a power of the factor.
+inline constexpr uint64_t kHashFactor = 0x9E3779B97F4A7C15;
+
 /// A tensor in row-major order consists of tiles of kSketchRows rows of kSketchLanes elements. The
 /// sign of an element in sum k is the product of the signs of its tile, row and lane.
 inline constexpr int64_t kSketchLanes = 64, kSketchRows = 32;

@@ -210,6 +210,23 @@ TEST(Sketch, FindsExchangedRows) {
     }
 }
 
+/// Returns n rows of 64 values, all 0 but for two rows of 16 values that are repeated.
+Tensor rows_of_repeated_values(int64_t n, int64_t first, int64_t second) {
+  Tensor x = zeros({n, 64}).value();
+  for (int64_t i = 0; i < 64; ++i) {
+    x.data<float>()[first * 64 + i] = float(1 + i % 16);
+    x.data<float>()[second * 64 + i] = float(2 + i % 16);
+  }
+  return x;
+}
+
+TEST(Sketch, FindsExchangedRowsOfRepeatedValues) {
+  for (const int64_t distance : {1, 2, 31, 32, 33, 64, 256, 480})
+    EXPECT_NE(sketch_of(rows_of_repeated_values(500, 3, 3 + distance)).hash,
+              sketch_of(rows_of_repeated_values(500, 3 + distance, 3)).hash)
+        << distance;
+}
+
 TEST(Sketch, EstimatesNorms) {
   manual_seed(2);
   for (const int64_t n : {1, 10, 64, 200, 2048, 2100, 10'000, 200'000}) {

@@ -1,6 +1,7 @@
 // Entries of a RunLedger. Not part of the public interface.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -34,7 +35,7 @@ struct LedgerEntry {
 };
 
 struct Ledger {
-  std::vector<LedgerEntry> entries;
+  std::deque<LedgerEntry> entries;  // a vector would copy the entries of a long run as it grows
   std::vector<std::string> strings;
 
   void save(const std::string& path) const;
