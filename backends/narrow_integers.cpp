@@ -29,10 +29,10 @@ namespace {
 template <typename Argument>
 constexpr bool kIsTensor = std::is_same_v<std::remove_cvref_t<Argument>, Tensor>;
 
-/// What a kernel does to the former values of its results.
+/// Effect of a kernel on the former values of its results.
 enum class Results { kOverwritten, kChanged };
 
-/// The tensors of one kernel call, of which those of the narrow dtype are replaced by wide ones.
+/// The tensors of one kernel call. Wide tensors take the place of tensors of the narrow dtype.
 class WideTensors {
  public:
   static constexpr size_t kMost = 4;

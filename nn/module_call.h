@@ -89,9 +89,9 @@ class [[nodiscard]] ModuleCall {
   bool is_first_;
   bool has_hooks_;
   detail::RunningModel outermost_;  // if no other module runs
-  // Inputs of the first call: the nodes that made them, and the inputs without a gradient, which
-  // forward() may turn into leaves. Handles of the former would prevent forward() from overwriting
-  // them.
+  // Inputs of the first call: the nodes that made inputs, and the inputs without a gradient, which
+  // forward() may turn into leaves. Inputs with a gradient have no handle here, because a handle
+  // would prevent forward() from overwriting them.
   std::vector<const TapeNode*> first_nodes_;
   std::vector<Variable> plain_inputs_;
   detail::Set<&detail::Context::model> model_;

@@ -228,7 +228,8 @@ ComplexPairs detail::stack_complex(std::initializer_list<ComplexPairs> parts, in
   return tapegrad::stack(std::vector<Variable>(parts.begin(), parts.end()), dim);
 }
 
-/// Returns the dimension of the pairs for one of the numbers; with `more` ones than they have.
+/// Returns the dimension of the pairs for a dimension of the numbers, which have `more` dimensions
+/// in addition to their own.
 int ComplexPairs::dim_of(std::string_view op, int64_t dim, int more) const {
   return normalize_dim(op, dim, checked(op, pairs()).rank() - 1 + more);
 }

@@ -214,7 +214,7 @@ Variable eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options
   const ErrorLine line(options.where);
   const int64_t width = columns.value_or(rows);
   Variable y = make_full({rows, width}, 0, default_dtype(), options);
-  if (y.numel() == 0) return y;  // the width may be anything
+  if (y.numel() == 0) return y;  // no rows or no columns
   Tensor diagonal = y.value().with_layout({{std::min(rows, width)}, {width + 1}, 0});
   kernels::fill(diagonal, 1);
   return y;

@@ -209,8 +209,8 @@ Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduc
   const Variable valid = cumsum((given == -1).to(i64), 1) == 0;
   const Variable ids = tapegrad::where(valid, given, 0).to(i64);
   const Variable bounds = gather(rows, 1, ids) - 1;
-  // The classes that no id names are sorted, so that those above a bound are the last ones, and
-  // their sum is one of the sums from the end.
+  // The classes that no id names are sorted, so that the classes above a bound are at the end,
+  // and their sum is one of the sums from the end.
   const Variable last_column = tapegrad::where(valid, ids, classes);
   const Variable named =
       narrow(scatter(zeros({rows.size(0), classes + 1}, {.dtype = boolean, .device = x.device()}),

@@ -288,8 +288,8 @@ Variable repeat_blocks(const Variable& x, int dim, int64_t times, const Shape& t
   return reshape(expand(blocks, {outer, times, inner}, where), to, where);
 }
 
-/// repeat() for more repeated dimensions than one copy can make: the dimensions from `first` on,
-/// then the ones before.
+/// repeat() for more repeated dimensions than one copy can make: first the dimensions from
+/// `first` on, then the dimensions before `first`.
 Variable repeat_in_halves(const Variable& x, const Dims& times, int first, Where where) {
   Dims before = times, after = times;
   for (int i = 0; i < times.rank(); ++i) (i < first ? after : before)[i] = 1;

@@ -21,7 +21,8 @@ struct ResultSketch {
   double sums[2] = {0, 0};  // in float64
   double norm = 0;          // of the sums of the rows of each tile; estimates that of all elements
   int32_t words = 0;        // sum of the bits as words of 32 bits with signs, modulo 2^32
-  int32_t products = 0;     // sum of the products of the halves of these words, likewise
+  /// Sum of the products of the halves of these words, with signs, modulo 2^32.
+  int32_t products = 0;
 
   bool operator==(const ResultSketch&) const = default;
 };

@@ -16,7 +16,7 @@ namespace tapegrad {
 /// parameters, otherwise the parameter's dtype.
 struct ParamUpdate {
   Tensor param, grad;       // same dtype
-  std::span<Tensor> state;  // in the order of the formula; unused ones are empty
+  std::span<Tensor> state;  // in the order of the formula; an unused tensor is empty
   int64_t t;                // number of this step of the parameter, from 1
 };
 

@@ -12,7 +12,7 @@ namespace tapegrad::tools {
 struct Derivatives {
   std::vector<Variable> outputs;
   std::vector<Variable> first;   // per flattened input; empty if not requested or undefined
-  std::vector<Variable> second;  // second-order gradients, likewise
+  std::vector<Variable> second;  // second-order gradients, per flattened input
   std::vector<Variable> second_of_seeds;
 };
 

@@ -47,7 +47,7 @@ struct Training {
 
   /// Ends the training after this step. The reason becomes History::stop_reason.
   void stop(const std::string& reason) { stop_reason = reason; }
-  /// Saves the weights that evaluations use: the averaged ones if there is an average.
+  /// Saves the weights that evaluations use: the averaged weights if there is an average.
   void save_model(const std::string& path) const;
 
   std::string stop_reason = {};

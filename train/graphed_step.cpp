@@ -109,7 +109,7 @@ struct Shapes {
     }
     return fixed;
   }
-  /// Prepares another recording, unless several ones in a row were dropped for reasons like `why`.
+  /// Prepares another recording, unless several recordings in a row were dropped for `why`.
   void drop_graph(std::string why, int64_t warmup) {
     constexpr int kMostRenewals = 4;
     results.clear();
@@ -316,7 +316,7 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
   return values;
 }
 
-/// Replays the graph with the fixed inputs, to which the given ones have been copied.
+/// Replays the graph with the fixed inputs, to which the given inputs have been copied.
 std::vector<Variable> GraphedStep::Impl::repeat(Shapes& shapes, Inputs given) {
   try {
     shapes.graph->replay();

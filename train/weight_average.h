@@ -1,5 +1,5 @@
 // Averages of a model's weights over the steps of training. Averaged weights often generalise
-// better than the last ones.
+// better than the last weights.
 //
 //   Ema average(model, {.decay = 0.999});
 //   for (auto& [x, y] : batches) {
@@ -82,7 +82,7 @@ class Ema final : public WeightAverage {
 
 struct SwaOptions {
   int64_t start = 0;  // number of updates before the first one that counts
-  int64_t every = 1;  // count every so many updates
+  int64_t every = 1;  // number of updates from one that counts to the next
 };
 /// Mean of the weights after every `every` updates (stochastic weight averaging, Izmailov et al.
 /// 2018).

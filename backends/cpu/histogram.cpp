@@ -16,7 +16,7 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 constexpr int64_t kBinsAhead = 1024;  // elements whose bins are found before they are counted
-constexpr int64_t kTables = 4;        // neighbours, often in one bin, are counted in different ones
+constexpr int64_t kTables = 4;  // neighbours, often in one bin, are counted in different tables
 
 /// Bins of [min, max]. Elements outside and NaN belong to an extra bin behind the last one.
 struct Bins {

@@ -38,7 +38,7 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
   using B = xsimd::batch<V>;
   constexpr int64_t kSize = int64_t(B::size);
   const int64_t rows = x.shape()[0], n = x.shape()[1];
-  if (rows == 0) return;  // n may be anything
+  if (rows == 0) return;  // no rows, of any size
   const RowNumbers<T> scale(weight, n, 1), shift(bias, n, 0);
   const V *w = scale.data(), *b = shift.data();
   T* to = y.data<T>();

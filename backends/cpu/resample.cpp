@@ -95,7 +95,8 @@ void resample_rows(const T* from, const Tap<W>* taps, int64_t begin, int64_t end
     }
   }
 }
-/// Taps whose k-th ones of all results are adjacent, so that vectors of results are gathered.
+/// Taps of single elements. Tap k of all results is contiguous, so that results are gathered in
+/// vectors.
 template <typename W>
 struct ElementTaps {
   int64_t results;

@@ -171,7 +171,7 @@ struct Hash {
   static constexpr int kSums = registers<uint32_t>(64), kOrders = kSums / 4;
   WordRegister sums[kSums] = {}, products[kSums / 2] = {}, orders[kOrders] = {};
 
-  /// Adds a round, the one of number `round` in its block, and returns its words.
+  /// Adds the round with the number `round` of its block, and returns the words.
   [[gnu::always_inline]] std::array<WordRegister, kSums> add(const std::byte* bytes, size_t round) {
     std::array<WordRegister, kSums> words;
     unrolled<kSums>([&](auto i) {

@@ -282,8 +282,8 @@ void order_rows(const Tensor& x, const Keys<typename Item::Key>& keys, WantedPar
 
 constexpr int64_t kSearches = 16;  // searches that take their steps together
 
-/// Computes places[k] = the number of elements of a sorted row that precede keys[k]: the smaller
-/// ones, and the equal ones if kRight. n > 0; NaN is the largest.
+/// Computes places[k] = the number of elements of a sorted row that precede keys[k]: smaller
+/// elements, and equal elements if kRight. n > 0; NaN is the largest.
 template <bool kRight, typename T>
 void search_together(const T* row, int64_t n, const Compute<T>* keys, int64_t* places) {
   using Value = Compute<T>;

@@ -67,7 +67,7 @@ class Connection {
   void set_timeout(double seconds) { timeout_ = seconds; }
   /// Returns the group of all ranks.
   RankGroup& all() { return all_; }
-  /// Returns a group of those of the given ranks, numbers in `group`, to which this rank belongs.
+  /// Returns the group of the given ranks, numbers in `group`, which include this rank.
   /// Called by the communication thread, in a collective of the group. The new group exists as long
   /// as the connection.
   RankGroup& add_group(const RankGroup& group, const std::vector<int>& ranks, Waiting& waiting);

@@ -362,8 +362,8 @@ void GradientReducer::keep_means(std::span<Variable> gradients) {
   for (Bucket& bucket : buckets_) bucket.flat = {};  // memory for the next forward pass
 }
 
-/// Communication may still use the buckets, so the next pass makes new ones. Parts of earlier
-/// passes stay.
+/// Communication may still use the buckets, so the next pass makes new buckets. Parts of
+/// earlier passes stay.
 void GradientReducer::cancel() noexcept {
   for (Bucket& bucket : buckets_) bucket.flat = bucket.arrived = {};
 }

@@ -34,7 +34,7 @@ Variable as_float(const Variable& value, const Variable& parameter) {
 }
 Variable is_no_count(const Variable& value) { return logical_or(value < 0, has_fraction(value)); }
 
-/// Returns the probabilities and the logits, of which one is defined, as both.
+/// Returns both the probabilities and the logits, computed from the defined one.
 std::pair<Variable, Variable> both_of(const Variable& probs, const Variable& logits) {
   if (probs.defined()) return {probs, log(probs) - log1p(-probs)};
   return {sigmoid(logits), logits};

@@ -1,5 +1,5 @@
-// Float32 convolutions with few channels in each group, above all depthwise ones. A vector holds a
-// block of channels at one position of the image.
+// Float32 convolutions with few channels in each group, above all depthwise convolutions. A vector
+// holds a block of channels at one position of the image.
 #pragma once
 
 #include "core/dispatch/implementations.h"

@@ -1,6 +1,6 @@
 // Float32 convolutions of kernel size 1, which are products of matrices for each image:
-// y = w x + bias. For channels that fill no blocks of oneDNN, which would copy the images to padded
-// ones.
+// y = w x + bias. Used for channels that fill no blocks of oneDNN: oneDNN would copy the images to
+// padded images.
 #pragma once
 
 #include "ops/conv.h"

@@ -133,7 +133,7 @@ void convolve_lines(const Lines& lines, const float* part, const std::vector<int
   for (int64_t i = 0; i < lines.count; ++i)
     for (int64_t next = 0; next < lines.length; next += kRowVectors * kLanes<float>) {
       const int64_t vectors = lines.length - next > kLanes<float> ? 2 : 1;
-      // The last vectors of a line overlap the previous ones, unless the line is shorter.
+      // The last vectors of a line overlap the previous vectors, unless the line is shorter.
       const int64_t j =
           std::min(next, std::max<int64_t>(lines.length - vectors * kLanes<float>, 0));
       std::copy_n(start.values[0], count * kRowVectors * kLanes<float>, sums.values[0]);
@@ -179,7 +179,7 @@ void convolve_small(RowSizes s, const float* images, const float* results,
   }
 }
 
-/// Returns values in a register, from which each use reads them: g++ would read the memory for each
+/// Loads values into a register for all their uses: g++ would read the memory for each
 /// use, and a Zen 4 reads only 64 bytes per cycle.
 B load_once(const float* from) {
   B values = B::load_unaligned(from);

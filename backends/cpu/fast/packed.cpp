@@ -57,7 +57,7 @@ std::optional<PackedValues> packed_values(const Tensor& x) {
   if (!x || !x.storage().is_packed() || !is_whole(x) || x.rank() < 3) return {};
   std::optional<PackedValues> values = x.storage().packed();
   if (!values) return values;
-  // Images and channels may be other ones over the same memory, if blocks stay blocks.
+  // x may divide the memory into other images and channels, if each block stays one block.
   const Packing& from = values->packing;
   const Packing to = packing_of(x.shape(), from.block);
   if (to.size != from.size || to.batch * to.channels != from.batch * from.channels ||

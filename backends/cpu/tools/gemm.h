@@ -17,7 +17,7 @@ struct Matrix {
 /// overlaps.
 bool is_plain(int64_t rows, int64_t columns, int64_t row, int64_t column);
 
-/// Length of sums from which on gemm() of floats may divide a sum among threads.
+/// Smallest length of sums that gemm() of floats may divide among threads.
 inline constexpr int64_t kLongestSum = 128;
 
 /// Computes c = a b, or c += a b if `accumulate`. a is m x k and b is k x n, both plain; c is m x n

@@ -15,8 +15,9 @@
 
 namespace tapegrad::backends::cpu {
 
-/// The sum of up to kBlock integers, modulo 2^64. Short ones are summed in 32 bits, which suffice.
-/// Not inlined, because g++ 12 does not vectorise the loop inside of larger ones.
+/// Returns the sum of up to kBlock integers, modulo 2^64. Integers of 8 and 16 bits are summed in
+/// 32 bits, which suffice. Not inlined, because g++ 12 does not vectorise the loop inside of a
+/// larger function.
 template <typename Value>
 [[gnu::noinline]] uint64_t sum_of_integers(const Value* values, int64_t n) {
   using Sum = std::conditional_t<(sizeof(Value) > 2), int64_t, int32_t>;

@@ -12,8 +12,8 @@ namespace tapegrad::backends::cpu {
 /// Rows of fewer floats are short. Segments of captured steps divide short rows only for sums and
 /// extremes.
 inline constexpr int64_t kShortRow = 32;
-/// Other rows of at most so many floats are middle rows: the lanes of several rows are reduced
-/// together.
+/// Largest number of floats of a middle row, which is not short: the lanes of several middle rows
+/// are reduced together.
 inline constexpr int64_t kMiddleRow = 256;
 inline constexpr int64_t kTileOfRows = kLanes<float>;
 
