@@ -87,12 +87,15 @@ Variable detail::attention_by_ops(const Variable& query, const Variable& key, co
                                   const AttentionOptions& options, double scale,
                                   RandomGenerator& generator) {
   Variable scores = matmul(query * scale, transpose(key, -2, -1)), seen;
-  if (options.is_causal)
+  if (options.is_causal) {
     seen = causal_mask(query.size(-2), key.size(-2), query.device());
-  else if (options.attn_mask.defined() && options.attn_mask.dtype() == boolean)
+  } else if (options.attn_mask.defined() && options.attn_mask.dtype() == boolean) {
     seen = options.attn_mask;
-  else if (options.attn_mask.defined())
+  } else if (options.attn_mask.defined()) {
     scores = scores + options.attn_mask;
+    seen = ne(scores, -INFINITY);
+    scores = tapegrad::where(any(seen, {-1}, /*keepdim=*/true), scores, 0.0);
+  }
   Variable shares;
   if (seen.defined()) {
     // softmax of a row that is entirely -inf would be NaN: such a row is not masked, and its

@@ -80,10 +80,12 @@ class Scores {
       }
     }
   }
-  /// Returns whether a bool mask hides all keys from query i of matrix `head` of the batch. Such a
-  /// row gives 0. A row whose scores are all -infinity for another reason gives NaN.
+  /// Returns whether the mask hides all keys from query i of matrix `head` of the batch, whose
+  /// scores are all -infinity. Such a row gives 0. Without a mask, or with a bool mask that shows a
+  /// key, the row gives NaN.
   bool hides_all(int64_t head, int64_t i, int64_t keys) const {
-    if (!mask_ || mask_.dtype() != boolean) return false;
+    if (!mask_) return false;
+    if (mask_.dtype() != boolean) return true;
     const int64_t row = mask_.strides()[mask_.rank() - 2], step = mask_.strides()[mask_.rank() - 1];
     const bool* seen = mask_.data<bool>() + batch_offset(mask_, head) + i * row;
     for (int64_t c = 0; c < keys; ++c)

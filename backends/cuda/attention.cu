@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks)
 #pragma unroll
       for (int i = 0; i < Tiles::kRows; ++i) {
         const V total = tiles.across(totals[i], Plus{});
-        // A row that sees no key gives 0 with a bool mask, otherwise NaN.
-        const bool nothing = p.mask.sight == Sight::kBool && total == 0;
+        // A row that sees no key gives 0 with a mask tensor, otherwise NaN.
+        const bool nothing = p.mask.data != nullptr && total == 0;
         factors[i] = nothing ? V(0) : 1 / total;
         const int64_t row = first + tiles.row(i);
         if (tiles.is_first() && row < p.queries)

@@ -49,6 +49,24 @@ TEST(Attention, AQueryThatSeesNoKeyGivesZero) {
   EXPECT_EQ(q.grad().to_vector<double>(), Doubles(6, 0));
 }
 
+// Also for a mask that is added, such as that of a sequence of nothing but padding.
+TEST(Attention, AMaskOfMinusInfinitiesGivesZero) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const bool by_ops : {false, true}) {
+    const Variable q = wave({2, 3}), k = wave({2, 3}), v = wave({2, 3});
+    Variable mask = tensor({-infinity, -infinity, 0.0, -infinity}, {2, 2}, {.dtype = f64});
+    mask.requires_grad_(by_ops);
+    const Variable y = scaled_dot_product_attention(q, k, v, {.attn_mask = mask});
+    const Doubles values = v.to_vector<double>();
+    expect_near(y, {0, 0, 0, values[0], values[1], values[2]});
+    const std::vector<Variable> first = grad({sum(y)}, {q, k, v}, {.create_graph = true});
+    EXPECT_EQ(first[0].to_vector<double>(), Doubles(6, 0));
+    EXPECT_EQ(first[2].to_vector<double>(), (Doubles{1, 1, 1, 0, 0, 0}));
+    for (const Variable& dx : grad({sum(square(first[2] * v))}, {q, k, v}))
+      for (const double each : dx.to_vector<double>()) EXPECT_TRUE(std::isfinite(each));
+  }
+}
+
 TEST(Attention, ScoresOfMinusInfinityAreNotAMask) {
   const double infinity = std::numeric_limits<double>::infinity();
   const Variable q = leaf({1, 1}, {2, 1}), k = leaf({-infinity, 2}, {2, 1}), v = wave({2, 1});
