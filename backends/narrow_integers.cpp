@@ -113,7 +113,7 @@ void register_narrow_integers(DeviceType device) {
   set_wide<i32, kChanged, k::index_add, k::index_accumulate, k::scatter_add, k::scatter_reduce>(
       device, {i8, i16});
   set_wide<i32, kOverwritten, k::maximum, k::minimum, k::extreme, k::sign>(device, {boolean});
-  set_wide<i32, kChanged, k::index_add, k::scatter_add>(device, {boolean});
+  set_wide<i32, kChanged, k::index_add, k::scatter_add, k::scatter_reduce>(device, {boolean});
   // Sums of products of these types are exact in float64.
   set_wide<f64, kOverwritten, k::conv2d, k::max_pool2d>(device, {i8, i16, u8});
 }

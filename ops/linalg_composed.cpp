@@ -141,7 +141,9 @@ Variable values_of(const Variable& x, const Plane& plane) {
 
 Variable matrix_power(const Variable& x, int64_t n, Where where) {
   const CallLine line(where);
-  require_square("linalg.matrix_power", x.value());
+  const bool counts = n >= 0 && is_integer(x.dtype());  // such as paths of a graph
+  if (!counts || x.rank() < 2 || x.size(-1) != x.size(-2))
+    require_square("linalg.matrix_power", x.value());
   if (n == 0) return clone(identity_like(x));
   Variable square = n < 0 ? inv(x) : x, power;
   for (uint64_t rest = n < 0 ? -uint64_t(n) : uint64_t(n);;) {

@@ -50,7 +50,6 @@ Variable triplet_margin_with_distance_loss(const Variable& anchor, const Variabl
     return in_float32([](const auto&... a) { return triplet_margin_with_distance_loss(a...); },
                       where, anchor, positive, negative, options);
   const CallLine line(where);
-  check_all_floats("triplet_margin_with_distance_loss", anchor, positive, negative);
   require_positive("triplet_margin_with_distance_loss", "margin", options.margin);
   const auto distance = [&](const Variable& a, const Variable& b) {
     return options.distance_function ? options.distance_function(a, b) : pairwise_distance(a, b);
@@ -68,7 +67,6 @@ Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
                       positive, negative, options);
   const CallLine line(where);
   constexpr std::string_view kName = "triplet_margin_loss";
-  check_all_floats(kName, anchor, positive, negative);
   for (const Variable* x : {&anchor, &positive, &negative})
     if (x->rank() == 0 || x->rank() != anchor.rank())
       fail<ShapeError>(kName, ": [..., d] of one rank wanted: ", anchor.shape(), ", ",
@@ -105,7 +103,6 @@ Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Varia
     return in_float32([](const auto&... a) { return margin_ranking_loss(a...); }, where, x1, x2,
                       target, margin, reduction);
   const CallLine line(where);
-  check_all_floats("margin_ranking_loss", x1, x2);
   require_number("margin_ranking_loss", "margin", margin);
   return reduced(positive_part(target * (x2 - x1) + margin), reduction);
 }
@@ -117,7 +114,6 @@ Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Var
                       target, margin, reduction);
   const CallLine line(where);
   constexpr std::string_view kName = "cosine_embedding_loss";
-  check_all_floats(kName, x1, x2);
   check_equal_shapes(kName, x1, x2);
   require_number(kName, "margin", margin);
   if (x1.rank() < 1 || x1.rank() > 2 || target.rank() != x1.rank() - 1 ||
@@ -250,7 +246,6 @@ Variable poisson_nll_loss(const Variable& x, const Variable& target, PoissonNllO
     return in_float32([](const auto&... a) { return poisson_nll_loss(a...); }, where, x, target,
                       options);
   const CallLine line(where);
-  check_all_floats("poisson_nll_loss", x, target);
   require_number("poisson_nll_loss", "eps", options.eps);
   Variable losses = options.log_input ? exp(x) - target * x : x - target * log(x + options.eps);
   if (options.full) {

@@ -7,6 +7,7 @@
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
+#include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/internal/matrix_views.h"
 #include "ops/view.h"
@@ -135,7 +136,9 @@ Variable outer(const Variable& a, const Variable& b, Where where) {
   require_ranks("outer", a, b, 1);
   if (is_autocast_enabled()) [[unlikely]]
     return in_common_dtype([](const auto&... xs) { return outer(xs...); }, where, a, b);
-  return matmul(unsqueeze(a, 1, where), unsqueeze(b, 0, where), where);
+  const Variable column = unsqueeze(a, 1, where), row = unsqueeze(b, 0, where);
+  if (a.dtype() == boolean && b.dtype() == boolean) return mul({column, where}, {row, where});
+  return matmul(column, row, where);
 }
 
 void set_matmul_precision(MatmulPrecision precision) { precision_now = precision; }

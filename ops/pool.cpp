@@ -7,6 +7,7 @@
 #include "ops/binary.h"
 #include "ops/internal/is_recorded.h"
 #include "ops/internal/limits.h"
+#include "ops/internal/operands.h"
 #include "ops/internal/pool_parts.h"
 #include "ops/internal/unbatched.h"
 #include "ops/internal/window.h"
@@ -103,6 +104,10 @@ struct MaxPool2d {
   auto saved() { return std::tie(indices); }
 
   Tensor forward(const Tensor& x) {
+    if (is_wide_integer(x.dtype())) [[unlikely]] {
+      require_exact(kName, largest_magnitude(Variable(x)), x.dtype());
+      return forward(x.to(f64)).to(x.dtype());
+    }
     shape = x.shape();
     Tensor y = x.empty_like(to);
     if (is_recorded && !indices) indices = Tensor::empty(to, i32, x.device());

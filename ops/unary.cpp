@@ -320,7 +320,11 @@ Variable log2(Variable x, Where where) { return of_wide_float<Log2>(std::move(x)
 Variable log10(Variable x, Where where) { return of_wide_float<Log10>(std::move(x), where); }
 Variable sqrt(Variable x, Where where) { return of_float<Sqrt>(std::move(x), where); }
 Variable rsqrt(Variable x, Where where) { return of_wide_float<Rsqrt>(std::move(x), where); }
-Variable square(Variable x, Where where) { return apply_over(Square{}, where, {std::move(x)}); }
+Variable square(Variable x, Where where) {
+  if (x.value(where).dtype() == boolean) [[unlikely]]
+    x = x.to(i64, where);
+  return apply_over(Square{}, where, {std::move(x)});
+}
 Variable reciprocal(Variable x, Where where) {
   return of_wide_float<Reciprocal>(std::move(x), where);
 }

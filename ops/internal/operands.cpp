@@ -1,6 +1,9 @@
 #include "ops/internal/operands.h"
 
+#include "core/base/internal/host_values.h"
 #include "core/dispatch/internal/hold_number.h"
+#include "ops/extremes.h"
+#include "ops/unary.h"
 
 namespace tapegrad::detail {
 namespace {
@@ -112,6 +115,19 @@ bool fits_result(const Tensor& x, const Tensor& other, bool any_dtype) {
     return false;
   if (is_held_number(x)) return false;  // memory would have to be made for it
   return x.shape() == other.shape() || broadcasts_to(other.shape(), x.shape());
+}
+
+double largest_magnitude(const Variable& x) {
+  if (x.numel() == 0) return 0;
+  const Variable number = x.detach().to(f64);
+  return host_number(amax(abs(number)).value()).to<double>();
+}
+
+void require_exact(std::string_view op, double bound, DType dtype) {
+  if (bound > 0x1p53)
+    fail<ArgumentError>(op, ": ", dtype,
+                        " is computed in float64, which rounds numbers above 2^53; ",
+                        "here they may reach ", bound);
 }
 
 void check_floats(std::string_view op, const Variable& x) {

@@ -42,6 +42,13 @@ inline bool is_wide_number(const Tensor& x, const Tensor& other) {
 /// Throws DTypeError unless x is a float tensor.
 void check_floats(std::string_view op, const Variable& x);
 
+/// Returns whether x has integers that a kernel for float64 may round: those of 32 and 64 bits.
+inline bool is_wide_integer(DType dtype) { return dtype == i32 || dtype == i64; }
+/// Returns the largest magnitude of the elements of x, or 0 if there are none.
+double largest_magnitude(const Variable& x);
+/// Throws ArgumentError if a kernel for float64 rounds integers up to `bound`.
+void require_exact(std::string_view op, double bound, DType dtype);
+
 /// Throws ArgumentError if nothing else refers to the target's memory. The target is then a copy,
 /// such as x[mask], and the write would have no effect. For writes to an rvalue, as in `x[0] = y`.
 void require_seen(std::string_view op, const Variable& target);

@@ -112,5 +112,20 @@ TEST(MarginLoss, ShapesDoNotBroadcastByAccident) {
   EXPECT_THROW(hinge_embedding_loss(tensor({1, 2}), tensor({1, 2})), DTypeError);
 }
 
+// The values are those of PyTorch 2.15, which refuses the mean of l1_loss and other losses.
+TEST(MarginLoss, OfIntegers) {
+  const Variable x = tensor({{0, 1, 2, 3}, {3, 1, 0, 2}}), y = tensor({{1, 1, 0, 3}, {2, 1, 1, 7}});
+  const Variable each = l1_loss(x, y, Reduction::kNone);
+  EXPECT_EQ(each.dtype(), i64);
+  EXPECT_EQ(each.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 0, 1, 0, 1, 5}));
+  EXPECT_EQ(l1_loss(x, y, Reduction::kSum).item(), 10);
+  EXPECT_THROW(l1_loss(x, y), DTypeError);
+  EXPECT_THROW(mse_loss(x, y), DTypeError);
+  EXPECT_NEAR(triplet_margin_loss(x, y, x).item(), 4.716108322143555, 1e-6);
+  EXPECT_NEAR(margin_ranking_loss(x, y, ones_like(x)).item(), 0.875, 1e-7);
+  EXPECT_NEAR(cosine_embedding_loss(x, y, tensor({1, 1})).item(), 0.218694806098938, 1e-7);
+  EXPECT_NEAR(poisson_nll_loss(x, y).item(), 3.9232187271118164, 1e-6);
+}
+
 }  // namespace
 }  // namespace tapegrad

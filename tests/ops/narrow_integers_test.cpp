@@ -13,6 +13,7 @@
 #include "ops/create.h"
 #include "ops/extremes.h"
 #include "ops/index.h"
+#include "ops/linalg_composed.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/pool.h"
@@ -189,6 +190,57 @@ TEST(NarrowIntegers, ImagesOfBytes) {
   EXPECT_EQ(ints(interpolate(x, {.size = {1, 2}, .mode = "bilinear"})), (Ints{54, 128}));
   const Variable kernel = make<uint8_t>({1, 1, 1, 1}, {1, 1, 2, 2});
   EXPECT_EQ(ints(conv2d(x, kernel)), (Ints{217, (200 + 3 + 7 + 255) % 256, 0}));
+}
+
+// The values are those of PyTorch 2.15.
+TEST(NarrowIntegers, ImagesOfWideIntegers) {
+  for (const DType dtype : {i32, i64}) {
+    const Variable x = arange(16).reshape({1, 1, 4, 4}).to(dtype);
+    const auto expect = [&](const Variable& got, const Ints& expected) {
+      EXPECT_EQ(got.dtype(), dtype);
+      EXPECT_EQ(ints(got), expected);
+    };
+    const ValuesIndices pooled = max_pool2d_with_indices(x, 2);
+    expect(max_pool2d(x, 2), {5, 7, 13, 15});
+    expect(pooled.values, {5, 7, 13, 15});
+    EXPECT_EQ(ints(pooled.indices), (Ints{5, 7, 13, 15}));
+    expect(max_pool1d(arange(8).reshape({1, 1, 8}).to(dtype), 2), {1, 3, 5, 7});
+    const Variable kernel = ones({1, 1, 3, 3}, {.dtype = dtype}),
+                   bias = ones({1}, {.dtype = dtype});
+    expect(conv2d(x, kernel), {45, 54, 81, 90});
+    expect(conv2d(x, kernel, bias, {.padding = 1, .dilation = 2}), {41, 37, 25, 21});
+  }
+  const int64_t large = (int64_t(1) << 53) + 2;  // float64 has no odd numbers as large
+  const Variable x = make<int64_t>({large, large + 1}, {1, 1, 1, 2});
+  EXPECT_THROW(max_pool2d(x, {.kernel_size = {1, 2}}), ArgumentError);
+  EXPECT_THROW(conv2d(x, make<int64_t>({1, 1}, {1, 1, 1, 2})), ArgumentError);
+}
+
+// The values are those of PyTorch 2.15.
+TEST(NarrowIntegers, OpsOfBools) {
+  const Variable a = make<int64_t>({0, 1, 1}).to(boolean), b = make<int64_t>({1, 0}).to(boolean);
+  EXPECT_EQ(square(a).dtype(), i64);
+  EXPECT_EQ(ints(square(a)), (Ints{0, 1, 1}));
+  EXPECT_EQ(outer(a, b).dtype(), boolean);
+  EXPECT_EQ(ints(outer(a, b)), (Ints{0, 0, 1, 0, 1, 0}));
+  const Variable to = make<int64_t>({1, 1}).to(boolean), at = tensor({0, 1, 1});
+  const auto reduced = [&](const char* how, bool with_self) {
+    return ints(scatter_reduce(to, 0, at, a, how, with_self));
+  };
+  EXPECT_EQ(reduced("amin", true), (Ints{0, 1}));
+  EXPECT_EQ(reduced("prod", true), (Ints{0, 1}));
+  EXPECT_EQ(reduced("amax", false), (Ints{0, 1}));
+  EXPECT_EQ(reduced("sum", false), (Ints{0, 1}));
+  EXPECT_THROW(reduced("mean", true), Error);
+}
+
+TEST(NarrowIntegers, PowersOfMatrices) {
+  const Variable paths = make<int64_t>({0, 1, 1, 1}, {2, 2});
+  EXPECT_EQ(ints(linalg::matrix_power(paths, 10)), (Ints{34, 55, 55, 89}));
+  EXPECT_EQ(ints(linalg::matrix_power(paths, 0)), (Ints{1, 0, 0, 1}));
+  EXPECT_THROW(linalg::matrix_power(paths, -1), DTypeError);
+  EXPECT_THROW(linalg::matrix_power(paths.to(boolean), 2), DTypeError);
+  EXPECT_THROW(linalg::matrix_power(make<int64_t>({1, 2}, {1, 2}), 2), Error);
 }
 
 TEST(NarrowIntegers, InACapturedStep) {
