@@ -218,7 +218,9 @@ struct Hardsigmoid : UnaryOp<kernels::hardsigmoid> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const {
-    return piecewise(dy, x(), {-3.0, 3.0, 0.0, 1.0 / 6, 0.0});
+    const Variable in = x();  // two steps, which both give 0 for NaN
+    return piecewise(piecewise(dy, in, {3.0, kInfinity, 1.0 / 6, 0.0, 0.0, /*closed=*/true}), in,
+                     {-kInfinity, -3.0, 0.0, 0.0, 1.0, /*closed=*/true});
   }
 };
 
