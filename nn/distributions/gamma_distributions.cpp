@@ -68,10 +68,14 @@ Variable InverseGamma::entropy() const {
   return concentration + log(rate) + lgamma(concentration) -
          (1.0 + concentration) * digamma(concentration);
 }
-Variable InverseGamma::mean() const { return rate / clamp_min(concentration - 1.0, 0.0); }
+Variable InverseGamma::mean() const {
+  const Variable exists = concentration > 1.0;
+  return where(exists, rate / (where(exists, concentration, 2.0) - 1.0), INFINITY);
+}
 Variable InverseGamma::variance() const {
-  const Variable a = clamp_min(concentration, 2.0);
-  return square(rate / (a - 1.0)) / (a - 2.0);
+  const Variable exists = concentration > 2.0;
+  const Variable a = where(exists, concentration, 3.0);
+  return where(exists, square(rate / (a - 1.0)) / (a - 2.0), INFINITY);
 }
 Variable InverseGamma::mode() const { return rate / (concentration + 1.0); }
 Variable InverseGamma::cdf_at(const Variable& value) const {

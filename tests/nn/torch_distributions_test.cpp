@@ -55,6 +55,16 @@ void check(const Make& make, std::vector<Variable> parameters, const Variable& v
   EXPECT_EQ(d.sample({3}).shape().rank(), 1 + d.batch_shape().rank() + d.event_shape().rank());
 }
 
+TEST(TorchDistributions, MomentsThatDoNotExistHaveNoGradient) {
+  Variable a = t({0.5, 1.5}).detach().requires_grad_(), b = t({0.7, 2.5}).detach().requires_grad_();
+  const InverseGamma d(a, b);
+  EXPECT_EQ(d.mean().to_vector<double>()[0], kInf);
+  EXPECT_EQ(d.variance().to_vector<double>(), (Doubles{kInf, kInf}));
+  sum(d.mean() + d.variance()).backward();
+  EXPECT_EQ(a.grad().to_vector<double>(), (Doubles{0, -10}));
+  EXPECT_EQ(b.grad().to_vector<double>(), (Doubles{0, 2}));
+}
+
 // PyTorch's gradient of scale_tril includes the zeros above the diagonal, and its mode of
 // Kumaraswamy is NaN; the mode here is the closed form.
 TEST(TorchDistributions, ValuesAndGradients) {
