@@ -84,4 +84,4 @@ until_prints "JobState=PENDING" scontrol show job "$id"
 # Not at once: hosts refuse credentials that are as old as the end of the first run.
 scontrol update JobId="$id" StartTime=now+5seconds
 until_prints "JobState=COMPLETED" scontrol show job "$id"
-grep "continues after epoch" "$HOSTS/log" && grep "Test accuracy" "$HOSTS/log" || { cat "$HOSTS/log"; exit 1; }
+grep -E "continues (after|in) epoch" "$HOSTS/log" && grep "Test accuracy" "$HOSTS/log" || { cat "$HOSTS/log"; exit 1; }

@@ -324,7 +324,7 @@ TEST(FitOptions, ASignalEndsTheEpochAndSaysWhere) {
   const History rest = train(0, path);
   EXPECT_EQ(rest.epochs.size(), 4u);
   EXPECT_EQ(rest.signal, 0);
-  EXPECT_NE(out.str().find("continues after epoch 1 and batch 3 of 8"), std::string::npos);
+  EXPECT_NE(out.str().find("continues in epoch 2 after batch 3 of 8"), std::string::npos);
   batches.set_epoch(0);
   EXPECT_EQ(train(SIGINT, "").stop_reason, "SIGINT");
   EXPECT_NE(out.str().find("nothing was saved"), std::string::npos);

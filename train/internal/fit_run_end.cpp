@@ -101,8 +101,14 @@ void FitRun::prepare_checkpoint() {
       options_.progress.style == ProgressStyle::kNone)
     return;
   std::ostream& out = *options_.progress.out;
-  out << options_.checkpoint << ": continues after epoch " << finished();
-  if (in_epoch_) out << " and batch " << run_.batch << " of " << run_.data.size();
+  out << options_.checkpoint << ": continues ";
+  if (in_epoch_)
+    out << "in epoch " << finished() + 1 << " after batch " << run_.batch << " of "
+        << run_.data.size();
+  else if (finished() > 0)
+    out << "after epoch " << finished();
+  else
+    out << "before the first epoch";
   out << (finished() >= options_.epochs ? "; all epochs are done" : "") << std::endl;
 }
 
