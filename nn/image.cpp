@@ -48,7 +48,7 @@ Upsample::Upsample(InterpolateOptions options) : Function(checked("Upsample", op
 UpsamplingNearest2d::UpsamplingNearest2d(InterpolateOptions options)
     : Function(with_mode(checked("UpsamplingNearest2d", options), SampleMode::kNearest)) {}
 UpsamplingBilinear2d::UpsamplingBilinear2d(InterpolateOptions options)
-    : Function(with_mode(checked("UpsamplingBilinear2d", options), SampleMode::kLinear)) {}
+    : Function(with_mode(checked("UpsamplingBilinear2d", options), SampleMode::kBilinear)) {}
 PixelShuffle::PixelShuffle(int64_t upscale_factor, Where where) : Function(upscale_factor) {
   require_from(kind(), "upscale_factor", upscale_factor, 1, where);
 }

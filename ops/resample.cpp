@@ -94,6 +94,8 @@ Taps make_taps(int64_t in, int64_t out, double scale, const InterpolateOptions& 
         break;
       case SampleMode::kArea:  // not by taps
         break;
+      case SampleMode::kBilinear:
+      case SampleMode::kTrilinear:
       case SampleMode::kLinear: {
         at = std::max(at, 0.0);
         const int64_t first = std::min(int64_t(at), in - 1);
@@ -158,6 +160,18 @@ Variable means_of_area(const Variable& x, const std::vector<int64_t>& sizes) {
   return adaptive_avg_pool3d(x, {sizes[0], sizes[1], sizes[2]});
 }
 
+/// Returns kLinear in place of kBilinear and kTrilinear. Throws ShapeError if x has another number
+/// of dimensions.
+SampleMode linear_of(std::string_view op, SampleMode mode, const Shape& x) {
+  if (mode != SampleMode::kBilinear && mode != SampleMode::kTrilinear) return mode;
+  const bool is_flat = mode == SampleMode::kBilinear;
+  if (x.rank() != (is_flat ? 4 : 5))
+    fail<ShapeError>(op, ": mode ", is_flat ? "bilinear" : "trilinear", " is of ",
+                     is_flat ? "[n, channels, height, width]" : "[n, channels, d, h, w]", ", not ",
+                     x);
+  return SampleMode::kLinear;
+}
+
 }  // namespace
 
 Variable interpolate(const Variable& x, InterpolateOptions options, Where where) {
@@ -172,6 +186,7 @@ Variable interpolate(const Variable& x, InterpolateOptions options, Where where)
   if (options.mode == SampleMode::kCubic && x.rank() != 4)
     fail<ShapeError>(kName, ": cubic interpolation is of [n, channels, height, width], not ",
                      x.shape());
+  options.mode = linear_of(kName, options.mode, x.shape());
   const bool nearest = options.mode <= SampleMode::kNearestExact;
   const bool has_corners = !nearest && options.mode != SampleMode::kArea;
   if (options.align_corners && !has_corners)
@@ -384,6 +399,9 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions 
   int64_t pixel_count = 1;
   for (int i = 0; i < dims; ++i) pixel_count *= from[2 + i];
   if (pixel_count == 0) fail<ShapeError>(kName, ": images without pixels: ", from);
+  // "bilinear" of volumes is trilinear, as in PyTorch.
+  if (options.mode == SampleMode::kBilinear) options.mode = SampleMode::kLinear;
+  options.mode = linear_of(kName, options.mode, from);
   if (options.mode == SampleMode::kNearestExact || options.mode == SampleMode::kArea)
     fail<ArgumentError>(kName, ": mode is kNearest, kLinear or kCubic");
   if (options.mode == SampleMode::kCubic && dims == 3)

@@ -19,6 +19,8 @@ enum class SampleMode {
   kNearest,       // the pixel at floor(i / scale)
   kNearestExact,  // the pixel that contains the centre
   kLinear,        // linear, bilinear or trilinear, by the number of dimensions
+  kBilinear,      // kLinear of [n, c, h, w]
+  kTrilinear,     // kLinear of [n, c, d, h, w]
   kCubic,         // bicubic over 4 x 4 pixels (Keys, a = -0.75); [n, c, h, w] only
   kArea,          // mean of the pixels under each result, as adaptive_avg_pool; not for grid_sample
 };
@@ -27,8 +29,8 @@ constexpr auto choice_names(SampleMode) {
   return std::to_array<ChoiceName<SampleMode>>({{"nearest", SampleMode::kNearest},
                                                 {"nearest-exact", SampleMode::kNearestExact},
                                                 {"linear", SampleMode::kLinear},
-                                                {"bilinear", SampleMode::kLinear},
-                                                {"trilinear", SampleMode::kLinear},
+                                                {"bilinear", SampleMode::kBilinear},
+                                                {"trilinear", SampleMode::kTrilinear},
                                                 {"bicubic", SampleMode::kCubic},
                                                 {"area", SampleMode::kArea}});
 }

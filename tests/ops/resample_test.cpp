@@ -100,6 +100,10 @@ TEST(Interpolate, RefusesWhatCannotBeMeant) {
   EXPECT_THROW(interpolate(x, {.size = {2}, .align_corners = true}), ArgumentError);
   EXPECT_THROW(interpolate(ones({2, 3}), {.size = {2}}), ShapeError);
   EXPECT_THROW(interpolate(ones({1, 2, 3}), {.size = {2}, .mode = SampleMode::kCubic}), ShapeError);
+  EXPECT_THROW(interpolate(x, {.size = {2, 2}, .mode = "trilinear"}), ShapeError);
+  EXPECT_THROW(interpolate(ones({1, 2, 3}), {.size = {2}, .mode = "bilinear"}), ShapeError);
+  EXPECT_THROW(interpolate(ones({1, 2, 3, 4, 5}), {.size = {2}, .mode = "bilinear"}), ShapeError);
+  EXPECT_EQ(interpolate(x, {.size = {2, 2}, .mode = "bilinear"}).shape(), (Shape{1, 2, 2, 2}));
 }
 
 TEST(GridSample, TheIdentityGridGivesTheImage) {
