@@ -177,12 +177,12 @@ struct Fold {
 /// conv2d of integers for which no kernel is compiled, in float64. Throws ArgumentError if a sum
 /// could be rounded.
 Variable of_integers(const Variable& x, const Variable& weight, const Variable& bias,
-                     const Conv2dOptions& options, Epilogue epilogue) {
+                     const Conv2dOptions& options) {
   const auto wide = [](const Variable& v) { return v.defined() ? v.to(f64) : v; };
   const int64_t terms = weight.numel() / std::max<int64_t>(weight.size(0), 1);
   const double most = largest_magnitude(x) * largest_magnitude(weight) * double(terms);
   require_exact("conv2d", most + (bias.defined() ? largest_magnitude(bias) : 0), x.dtype());
-  return conv2d(wide(x), wide(weight), wide(bias), options, epilogue).to(x.dtype());
+  return conv2d(wide(x), wide(weight), wide(bias), options).to(x.dtype());
 }
 
 Conv2dOptions conv_options(const Arguments& a) {
@@ -211,8 +211,9 @@ Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
     return in_low_precision([](const auto&... a) { return conv2d(a...); }, where, x, weight, bias,
                             options, epilogue);
   const Activation activation = epilogue.activation;
-  if (is_wide_integer(x.dtype()) && weight.dtype() == x.dtype() && weight.rank() == 4) [[unlikely]]
-    return of_integers(x, weight, bias, options, epilogue);
+  if (is_wide_integer(x.dtype()) && weight.dtype() == x.dtype() && weight.rank() == 4 && !epilogue)
+      [[unlikely]]
+    return of_integers(x, weight, bias, options);
   if (activation == Activation::kGelu)  // the gradient of a GELU needs its operand
     return gelu(apply(Conv2d{options}, where, x, weight, bias), Gelu::kTanh, where);
   Variable y = apply(Conv2d{options, activation}, where, x, weight, bias);
