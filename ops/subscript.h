@@ -31,9 +31,11 @@ struct Slice {
 /// All dimensions that the other subscripts do not index. "..." has the same meaning.
 struct OtherDims {};
 inline constexpr OtherDims ellipsis, Ellipsis;
-/// Inserts a dimension of size 1. As a bound of a Slice, means the end of the dimension.
+/// Inserts a dimension of size 1. As a bound of a Slice, means the end of the dimension; as an
+/// option, no number: {.momentum = None}.
 struct NewAxis {
   constexpr operator std::optional<int64_t>() const { return {}; }
+  constexpr operator std::optional<double>() const { return {}; }
 };
 inline constexpr NewAxis newaxis, None;
 

@@ -153,5 +153,15 @@ TEST(LayerOptions, AdaptiveSizesOfNone) {
   EXPECT_THROW(nn::AdaptiveAvgPool2d({None, -2}), ArgumentError);
 }
 
+// None of PyTorch in place of an optional number.
+TEST(LayerOptions, NoneIsNoNumber) {
+  nn::BatchNorm1d norm({.num_features = 1, .momentum = None});
+  norm(tensor({{1.0}, {3.0}}));
+  norm(tensor({{5.0}, {7.0}}));
+  EXPECT_EQ(norm.running_mean.item(), 4.0);  // the mean of both batches
+  const nn::Embedding table({.num_embeddings = 2, .embedding_dim = 3, .max_norm = None});
+  EXPECT_EQ(table(tensor({1})).shape(), (Shape{1, 3}));
+}
+
 }  // namespace
 }  // namespace tapegrad
