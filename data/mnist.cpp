@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "data/idx.h"
 #include "data/internal/mnist_parts.h"
@@ -91,11 +92,13 @@ TensorDataset arrange_mnist(const Variable& images, const Variable& labels,
   return TensorDataset(data, options.one_hot ? one_hot_targets(labels, 10) : labels.to(i64));
 }
 
-Mnist load_mnist(const std::string& dir, MnistOptions options) {
+Mnist load_mnist(const std::string& dir, MnistOptions options, Where where) {
+  const ErrorLine line(where);
   return checked({load_part(dir, "train", options), load_part(dir, "t10k", options)}, dir);
 }
 
-Mnist load_mnist_npz(const std::string& path, MnistOptions options) {
+Mnist load_mnist_npz(const std::string& path, MnistOptions options, Where where) {
+  const ErrorLine line(where);
   const std::map<std::string, Variable> arrays = read_npz(path);
   const auto part = [&](const std::string& name) {
     const auto images = arrays.find("x_" + name), labels = arrays.find("y_" + name);

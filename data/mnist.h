@@ -34,11 +34,13 @@ struct Mnist {
 /// t10k-labels-idx1-ubyte. Each name may end in ".gz" and may have "." instead of "-" before idx.
 /// Throws IoError with the tried paths if a file is missing; FormatError if the numbers of images
 /// and labels differ or a label is above 9.
-Mnist load_mnist(const std::string& dir = kFashionMnistDir, MnistOptions options = {});
+Mnist load_mnist(const std::string& dir = kFashionMnistDir, MnistOptions options = {},
+                 Where where = Where::current());
 
 /// Reads Keras's file mnist.npz: uint8 arrays x_train, y_train, x_test and y_test. Throws the
 /// errors of load_mnist() and read_npz().
-Mnist load_mnist_npz(const std::string& path, MnistOptions options = {});
+Mnist load_mnist_npz(const std::string& path, MnistOptions options = {},
+                     Where where = Where::current());
 
 /// File of handwritten digits in Debian's package python3-sklearn: a gzipped CSV file.
 inline constexpr const char* kDigitsFile =

@@ -205,22 +205,28 @@ Variable array_of(const Bytes& archive, const std::string& name, std::string_vie
 
 }  // namespace
 
-std::map<std::string, Variable> read_npz(const std::string& path) {
-  const Archive archive(path);
-  std::map<std::string, Variable> arrays;
-  archive.for_each([&](std::string name, const std::string& bytes) {
-    if (!name.ends_with(".npy")) archive.fault(name, ": is not an array");
-    name.resize(name.size() - 4);
-    arrays[name] = array_of(archive, name, bytes);
+std::map<std::string, Variable> read_npz(const std::string& path, Where where) {
+  return at_line(where, [&] {
+    const Archive archive(path);
+    std::map<std::string, Variable> arrays;
+    archive.for_each([&](std::string name, const std::string& bytes) {
+      if (!name.ends_with(".npy")) archive.fault(name, ": is not an array");
+      name.resize(name.size() - 4);
+      arrays[name] = array_of(archive, name, bytes);
+    });
+    return arrays;
   });
-  return arrays;
 }
 
-Variable read_npy(const std::string& path) {
-  const Bytes file("read_npy", path);
-  return array_of(file, "the file", file.bytes());
+Variable read_npy(const std::string& path, Where where) {
+  return at_line(where, [&] {
+    const Bytes file("read_npy", path);
+    return array_of(file, "the file", file.bytes());
+  });
 }
 
-std::map<std::string, Variable> load_npz(const std::string& path) { return read_npz(path); }
-Variable load_npy(const std::string& path) { return read_npy(path); }
+std::map<std::string, Variable> load_npz(const std::string& path, Where where) {
+  return read_npz(path, where);
+}
+Variable load_npy(const std::string& path, Where where) { return read_npy(path, where); }
 }  // namespace tapegrad

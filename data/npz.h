@@ -14,10 +14,10 @@ namespace tapegrad {
 /// float32 and float64, little-endian, in row-major order. Throws IoError if the file cannot be
 /// read. Throws FormatError, naming the file and the fault, if the file is damaged or has any other
 /// content.
-std::map<std::string, Variable> read_npz(const std::string& path);
+std::map<std::string, Variable> read_npz(const std::string& path, Where where = Where::current());
 /// Returns the array of a .npy file. Types and errors are those of read_npz().
-Variable read_npy(const std::string& path);
-std::map<std::string, Variable> load_npz(const std::string& path);
-Variable load_npy(const std::string& path);
+Variable read_npy(const std::string& path, Where where = Where::current());
+std::map<std::string, Variable> load_npz(const std::string& path, Where where = Where::current());
+Variable load_npy(const std::string& path, Where where = Where::current());
 
 }  // namespace tapegrad

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
 #include "io/atomic_file.h"
 
 namespace tapegrad {
@@ -85,7 +86,8 @@ struct Entry {
 
 }  // namespace
 
-void write_npy(const std::string& path, const Variable& x) {
+void write_npy(const std::string& path, const Variable& x, Where where) {
+  const ErrorLine line(where);
   const NpyArray array("write_npy", x);
   AtomicFile file(path);
   file.write(array.header);
@@ -93,7 +95,9 @@ void write_npy(const std::string& path, const Variable& x) {
   file.commit();
 }
 
-void write_npz(const std::string& path, const std::map<std::string, Variable>& arrays) {
+void write_npz(const std::string& path, const std::map<std::string, Variable>& arrays,
+               Where where) {
+  const ErrorLine line(where);
   if (arrays.size() > 65534) fail<ArgumentError>("write_npz: ", arrays.size(), " arrays");
   std::vector<NpyArray> values;
   uint64_t size = 0;
@@ -148,12 +152,15 @@ void write_npz(const std::string& path, const std::map<std::string, Variable>& a
   file.commit();
 }
 
-void savez(const std::string& path, const std::map<std::string, Variable>& arrays) {
-  write_npz(path.ends_with(".npz") ? path : path + ".npz", arrays);
+void savez(const std::string& path, const std::map<std::string, Variable>& arrays, Where where) {
+  write_npz(path.ends_with(".npz") ? path : path + ".npz", arrays, where);
 }
 
-void save_npy(const std::string& path, const Variable& x) { write_npy(path, x); }
-void save_npz(const std::string& path, const std::map<std::string, Variable>& arrays) {
-  write_npz(path, arrays);
+void save_npy(const std::string& path, const Variable& x, Where where) {
+  write_npy(path, x, where);
 }
+void save_npz(const std::string& path, const std::map<std::string, Variable>& arrays, Where where) {
+  write_npz(path, arrays, where);
+}
+
 }  // namespace tapegrad

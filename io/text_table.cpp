@@ -108,8 +108,8 @@ class TableReader {
 
 }  // namespace
 
-Variable loadtxt(const std::string& path, const LoadTextOptions& options) {
-  return TableReader(path, options).read();
+Variable loadtxt(const std::string& path, const LoadTextOptions& options, Where where) {
+  return at_line(where, [&] { return TableReader(path, options).read(); });
 }
 
 }  // namespace tapegrad

@@ -27,7 +27,8 @@ struct LoadTextOptions {
 /// field that is not a number (or not a whole number if the dtype is an integer dtype), for rows of
 /// different lengths and for a file without numbers. Throws ArgumentError for a column that does
 /// not exist.
-Variable loadtxt(const std::string& path, const LoadTextOptions& options = {});
+Variable loadtxt(const std::string& path, const LoadTextOptions& options = {},
+                 Where where = Where::current());
 
 /// Rejects calls of read_csv(), because pandas.read_csv() makes columns of different types.
 template <typename... Options>

@@ -230,8 +230,7 @@ auto vmap(F f, I in_dim, int out_dim = 0, Where where = Where::current()) {
 template <IsFunction F>
 auto jacrev(F f, Where where = Where::current()) {
   return [f, where](const Variable& x) {
-    return at_line(where,
-                   [&] { return tapegrad::jacobian(f, x, {.create_graph = x.requires_grad()}); });
+    return tapegrad::jacobian(f, x, {.create_graph = x.requires_grad()}, where);
   };
 }
 template <IsFunction F>
@@ -241,8 +240,7 @@ auto jacfwd(F f, Where where = Where::current()) {
 template <IsFunction F>
 auto hessian(F f, Where where = Where::current()) {
   return [f, where](const Variable& x) {
-    return at_line(where,
-                   [&] { return tapegrad::hessian(f, x, {.create_graph = x.requires_grad()}); });
+    return tapegrad::hessian(f, x, {.create_graph = x.requires_grad()}, where);
   };
 }
 
@@ -262,8 +260,9 @@ auto vjp(F f, const Variable& x) {
 }
 /// Returns f(x) and its derivative along v.
 template <IsFunction F>
-std::pair<Variable, Variable> jvp(F f, const Variable& x, const Variable& v) {
-  const JacobianProduct both = tapegrad::jvp(f, x, v);
+std::pair<Variable, Variable> jvp(F f, const Variable& x, const Variable& v,
+                                  Where where = Where::current()) {
+  const JacobianProduct both = tapegrad::jvp(f, x, v, {}, where);
   return {both.output, both.product};
 }
 

@@ -433,7 +433,9 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
     Base::requires_grad_(on);
     return self();
   }
-  Self& cuda(int index = 0) { return to(Device{DeviceType::kCuda, int8_t(index)}); }
+  Self& cuda(int index = 0, Where where = Where::current()) {
+    return to(Device{DeviceType::kCuda, int8_t(index)}, where);
+  }
   /// For code that holds modules by pointer, as with libtorch: `fc1->forward(x)`.
   Self* operator->() { return &self(); }
   const Self* operator->() const { return &self(); }

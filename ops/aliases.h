@@ -175,8 +175,8 @@ inline constexpr Device kCPU = cpu, kCUDA = gpu;
 // Gradients:
 /// Returns the gradient of f at x, for a function with one output element; Flux's gradient(f, x).
 template <std::invocable<const Variable&> F>
-Variable gradient(F f, const Variable& x) {
-  return vjp(f, x).product;
+Variable gradient(F f, const Variable& x, Where where = Where::current()) {
+  return vjp(f, x, {}, {}, where).product;
 }
 /// Overload for functions of several Variables: `auto [dw, db] = gradient(loss, w, b);`.
 template <typename F, std::derived_from<Variable>... X>
@@ -185,7 +185,7 @@ requires(sizeof...(X) > 1) &&
                                                                                const X&... xs) {
   return [&]<size_t... i>(std::index_sequence<i...>)->std::array<Variable, sizeof...(X)> {
     const auto of_list = [&](const std::vector<Variable>& list) { return f(list[i]...); };
-    const auto result = vjp(of_list, std::vector<Variable>{xs...});
+    const auto result = vjp(of_list, std::vector<Variable>{xs...}, {}, {}, Where());
     return {result.products[i]...};
   }
   (std::index_sequence_for<X...>());
@@ -217,20 +217,6 @@ Variable as_tensor(std::initializer_list<T> values, TensorOptions options = {}) 
 template <typename V = void>
 auto from_numpy(const auto&...) {
   static_assert(detail::kNever<V>, "type from_blob(pointer, shape) or tensor(values, shape)");
-}
-
-/// libtorch's form with chained options: from_blob(data, {2, 3}, torch::dtype(torch::kInt)). Throws
-/// DTypeError if the dtype is not that of the elements, and ArgumentError if the device is not the
-/// CPU.
-template <typename T, std::derived_from<TensorOptions> O>
-Variable from_blob(T* data, const Shape& shape, const O& options) {
-  const TensorOptions& of = options;
-  if (of.device && *of.device != cpu)
-    fail<ArgumentError>("from_blob: wraps memory of the CPU; write from_blob(data, shape).to(",
-                        *of.device, ")");
-  const DType dtype = of.dtype ? *of.dtype : DType(f32);
-  Variable x = from_blob(data, shape, dtype);
-  return of.requires_grad ? x.requires_grad_() : x;
 }
 
 /// Overload with PyTorch's options by position.

@@ -108,6 +108,17 @@ int64_t count_of(Number start, Number end, Number step) {
   return int64_t(count);
 }
 
+/// Returns the dtype of a tensor of memory of the caller. Throws DTypeError if the elements have
+/// another dtype, or none is known.
+DType dtype_of_blob(std::optional<DType> elements, std::optional<DType> dtype) {
+  if (!elements && !dtype)
+    fail<DTypeError>("from_blob: a void* has no dtype; give one: from_blob(data, {2, 3}, f32)");
+  if (elements && dtype.value_or(*elements) != *elements)
+    fail<DTypeError>("from_blob: the memory holds ", name(*elements), ", not ", name(*dtype),
+                     "; read it as it is, and convert it with .to()");
+  return dtype ? *dtype : *elements;
+}
+
 }  // namespace
 
 template <typename T>
@@ -133,12 +144,23 @@ template Variable tensor(const std::vector<long long>&, const Shape&, TensorOpti
 template Variable tensor(const std::vector<uint8_t>&, const Shape&, TensorOptions);
 template Variable tensor(const std::vector<bool>&, const Shape&, TensorOptions);
 
-void detail::fail_blob(DType elements, DType dtype) {
-  fail<DTypeError>("from_blob: the memory holds ", name(elements), ", not ", name(dtype),
-                   "; read it as it is, and convert it with .to()");
+Variable detail::blob(void* data, const Shape& shape, std::optional<DType> elements,
+                      const TensorOptions& options, std::function<void()> release) {
+  const ErrorLine line(options.where);
+  if (options.device && *options.device != cpu)
+    fail<ArgumentError>("from_blob: wraps memory of the CPU; write from_blob(data, shape).to(",
+                        *options.device, ")");
+  const DType dtype = dtype_of_blob(elements, options.dtype);
+  if (data == nullptr && numel(shape) > 0)
+    fail<ArgumentError>("from_blob: a null pointer for ", shape);
+  Variable x(Tensor::wrap(data, shape, dtype, cpu, std::move(release)));
+  return options.requires_grad ? x.requires_grad_() : x;
 }
 
-Variable detail::strided_blob(void* data, const Shape& shape, const Strides& strides, DType dtype) {
+Variable detail::strided_blob(void* data, const Shape& shape, const Strides& strides,
+                              std::optional<DType> elements, std::optional<DType> dtype,
+                              Where where) {
+  const ErrorLine line(where);
   if (shape.rank() != strides.rank())
     fail<ArgumentError>("from_blob: ", strides.rank(), " strides for shape ", shape);
   int64_t last = 0;  // the largest position of an element
@@ -149,8 +171,9 @@ Variable detail::strided_blob(void* data, const Shape& shape, const Strides& str
         __builtin_add_overflow(last, span, &last) || last > INT64_MAX / 16)
       fail<ShapeError>("from_blob: ", shape, " with strides ", strides, " is too large");
   }
-  const Tensor all = Tensor::wrap(data, {numel(shape) == 0 ? 0 : last + 1}, dtype);
-  return Variable(all.with_layout({shape, strides, 0}));
+  const Variable all = blob(data, {numel(shape) == 0 ? 0 : last + 1}, elements,
+                            {.dtype = dtype_of_blob(elements, dtype), .where = where});
+  return Variable(all.value().with_layout({shape, strides, 0}));
 }
 
 Variable scalar(Number value, TensorOptions options) {

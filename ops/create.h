@@ -19,6 +19,10 @@ namespace detail {
 template <typename T>
 struct Option : std::optional<T> {
   using std::optional<T>::optional;
+  /// The name of a device.
+  template <std::convertible_to<std::string_view> Name>
+  requires std::same_as<T, Device> Option(const Name& name, Where where = Where::current())
+      : std::optional<T>(Device::parse(name, where)) {}
   template <typename V>
   auto operator()(const V&) const {
     static_assert(kNever<V>,
@@ -62,8 +66,18 @@ concept OneOption = std::same_as<T, DType> || std::same_as<T, Device>;
 
 namespace detail {
 [[noreturn, gnu::cold]] void fail_ragged(size_t expected, size_t found);
-[[noreturn, gnu::cold]] void fail_blob(DType elements, DType dtype);
-Variable strided_blob(void* data, const Shape& shape, const Strides& strides, DType dtype);
+/// The dtype of the memory of from_blob(); none for void*.
+template <typename T>
+constexpr std::optional<DType> elements_of() {
+  static_assert(kIsElement<T> || std::is_void_v<T>,
+                "from_blob: no dtype has elements of this type");
+  if constexpr (!std::is_void_v<T>) return kDTypeOf<T>;
+  return {};
+}
+Variable blob(void* data, const Shape& shape, std::optional<DType> elements,
+              const TensorOptions& options, std::function<void()> release = {});
+Variable strided_blob(void* data, const Shape& shape, const Strides& strides,
+                      std::optional<DType> elements, std::optional<DType> dtype, Where where);
 inline TensorOptions only(DType dtype) { return {.dtype = dtype}; }
 inline TensorOptions only(Device device) { return {.device = device}; }
 inline TensorOptions both(DType dtype, Device device) { return {.dtype = dtype, .device = device}; }
@@ -169,35 +183,39 @@ Variable tensor(const std::array<std::array<T, columns>, rows>& values,
 Variable scalar(Number value, TensorOptions options = {});
 
 /// Wraps memory of the caller without copying; the tensor and the caller see each other's writes.
-/// The memory must outlive every view of the result. If `release` is given, it is called when the
-/// memory is no longer used.
+/// The memory must outlive every view of the result.
 template <typename T>
-Variable from_blob(T* data, const Shape& shape, std::function<void()> release = {}) {
-  static_assert(kIsElement<T>,
-                "from_blob: no dtype has elements of this type; for a void*, give "
-                "the dtype: from_blob(data, {2, 3}, f32)");
-  return Variable(Tensor::wrap(data, shape, kDTypeOf<T>, cpu, std::move(release)));
+Variable from_blob(T* data, const Shape& shape, Where where = Where::current()) {
+  return detail::blob(data, shape, detail::elements_of<T>(), {.where = where});
 }
-/// libtorch's form. Throws DTypeError unless the dtype is that of the elements, or the elements are
-/// void.
+/// Overload with a function that is called when the memory is no longer used.
+template <typename T, std::invocable F>
+Variable from_blob(T* data, const Shape& shape, F release, Where where = Where::current()) {
+  return detail::blob(data, shape, detail::elements_of<T>(), {.where = where}, std::move(release));
+}
+/// Overload with options: from_blob(data, {2, 3}, {.dtype = f64}), or libtorch's
+/// torch::dtype(torch::kInt). Throws DTypeError unless the dtype is that of the elements, or the
+/// elements are void, and ArgumentError if the device is not the CPU.
+template <typename T>
+Variable from_blob(T* data, const Shape& shape, const TensorOptions& options) {
+  return detail::blob(data, shape, detail::elements_of<T>(), options);
+}
+/// libtorch's form with a dtype. Throws like the overload with options.
 template <typename T, std::same_as<DType> D>
-Variable from_blob(T* data, const Shape& shape, D dtype) {
-  if constexpr (!std::is_void_v<T>)
-    if (kDTypeOf<T> != dtype) detail::fail_blob(kDTypeOf<T>, dtype);
-  return Variable(Tensor::wrap(data, shape, dtype));
+Variable from_blob(T* data, const Shape& shape, D dtype, Where where = Where::current()) {
+  return detail::blob(data, shape, detail::elements_of<T>(), {.dtype = dtype, .where = where});
 }
 
 /// Overload with strides, in elements. Throws ArgumentError for a negative stride.
 template <typename T>
-Variable from_blob(T* data, const Shape& shape, const Strides& strides) {
-  static_assert(kIsElement<T>, "from_blob: no dtype has elements of this type");
-  return detail::strided_blob(data, shape, strides, kDTypeOf<T>);
+Variable from_blob(T* data, const Shape& shape, const Strides& strides,
+                   Where where = Where::current()) {
+  return detail::strided_blob(data, shape, strides, detail::elements_of<T>(), {}, where);
 }
 template <typename T, std::same_as<DType> D>
-Variable from_blob(T* data, const Shape& shape, const Strides& strides, D dtype) {
-  if constexpr (!std::is_void_v<T>)
-    if (kDTypeOf<T> != dtype) detail::fail_blob(kDTypeOf<T>, dtype);
-  return detail::strided_blob(data, shape, strides, dtype);
+Variable from_blob(T* data, const Shape& shape, const Strides& strides, D dtype,
+                   Where where = Where::current()) {
+  return detail::strided_blob(data, shape, strides, detail::elements_of<T>(), dtype, where);
 }
 
 Variable zeros(const Shape& shape, TensorOptions options = {});

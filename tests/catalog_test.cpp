@@ -76,7 +76,7 @@ TEST(Catalog, EveryDeclaredOpHasARow) {
   // rules, or are composed of ops and have a test of their own (stft_test, complex_test,
   // random_test).
   std::istringstream names(
-      "tensor equal scalar from_blob piecewise reduced max_unpool with_indices "
+      "tensor equal scalar from_blob blob piecewise reduced max_unpool with_indices "
       "lstm_sequence gru_sequence attention_in_blocks attention_by_ops as_matrix "
       "relu_gradient gelu_tanh_known var_over std_over quantile_over strided_blob "
       "split_with_sizes stft istft complex polar real imag view_as_real view_as_complex "

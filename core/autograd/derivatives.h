@@ -133,75 +133,92 @@ std::vector<Variables> hessian(ListFunction f, const Variables& xs, JacobianOpti
 /// Returns f(x) and v^T J, the gradient of <v, f(x)>. v has the shape of f(x), and may be omitted
 /// if f(x) has one element. Takes one backward pass.
 template <typename F>
-JacobianProduct vjp(F f, const Variable& x, const Variable& v = {},
-                    FunctionalOptions options = {}) {
-  return detail::only(
-      detail::vjp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
+JacobianProduct vjp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {},
+                    Where where = Where::current()) {
+  return at_line(where, [&] {
+    return detail::only(
+        detail::vjp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
+  });
 }
 /// Overload for lists: v has one entry per output, and the products have one entry per input.
 template <typename F>
 Products vjp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
-             FunctionalOptions options = {}) {
-  return detail::vjp(detail::ListFunction::of_list(f), xs, v, options);
+             FunctionalOptions options = {}, Where where = Where::current()) {
+  return at_line(where,
+                 [&] { return detail::vjp(detail::ListFunction::of_list(f), xs, v, options); });
 }
 
 /// Returns f(x) and J v, the directional derivative of f at x along v, which has the shape of x.
 /// Takes two backward passes: the gradient of <u, f(x)> is linear in u, and J v is its derivative
 /// in u.
 template <typename F>
-JacobianProduct jvp(F f, const Variable& x, const Variable& v = {},
-                    FunctionalOptions options = {}) {
-  return detail::only(
-      detail::jvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
+JacobianProduct jvp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {},
+                    Where where = Where::current()) {
+  return at_line(where, [&] {
+    return detail::only(
+        detail::jvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
+  });
 }
 /// Overload for lists: v has one entry per input, and the products have one entry per output.
 template <typename F>
 Products jvp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
-             FunctionalOptions options = {}) {
-  return detail::jvp(detail::ListFunction::of_list(f), xs, v, options);
+             FunctionalOptions options = {}, Where where = Where::current()) {
+  return at_line(where,
+                 [&] { return detail::jvp(detail::ListFunction::of_list(f), xs, v, options); });
 }
 
 /// Returns J[i..., j...] = d f(x)[i...] / d x[j...], of shape f(x).shape + x.shape. Takes one
 /// backward pass per element of f(x). With `batched`, J is
 /// [rows, f(x)'s other sizes, x's other sizes] and takes one pass per element of a row of f(x).
 template <typename F>
-Variable jacobian(F f, const Variable& x, JacobianOptions options = {}) {
-  return detail::jacobian(detail::ListFunction::of_one(f), {x}, options)[0][0];
+Variable jacobian(F f, const Variable& x, JacobianOptions options = {},
+                  Where where = Where::current()) {
+  return at_line(
+      where, [&] { return detail::jacobian(detail::ListFunction::of_one(f), {x}, options)[0][0]; });
 }
 /// Overload for lists: result[k][i] is the Jacobian of output k with respect to input i.
 template <typename F>
 std::vector<std::vector<Variable>> jacobian(F f, const std::vector<Variable>& xs,
-                                            JacobianOptions options = {}) {
-  return detail::jacobian(detail::ListFunction::of_list(f), xs, options);
+                                            JacobianOptions options = {},
+                                            Where where = Where::current()) {
+  return at_line(where,
+                 [&] { return detail::jacobian(detail::ListFunction::of_list(f), xs, options); });
 }
 
 /// Returns the second derivatives of a function with one output element, of shape x.shape +
 /// x.shape. With `batched`, the function returns one element per row and the result is
 /// [rows, x's other sizes twice].
 template <typename F>
-Variable hessian(F f, const Variable& x, JacobianOptions options = {}) {
-  return detail::hessian(detail::ListFunction::of_one(f), {x}, options)[0][0];
+Variable hessian(F f, const Variable& x, JacobianOptions options = {},
+                 Where where = Where::current()) {
+  return at_line(
+      where, [&] { return detail::hessian(detail::ListFunction::of_one(f), {x}, options)[0][0]; });
 }
 /// Overload for lists: result[i][j] contains the derivatives with respect to inputs i and j and has
 /// shape xs[i].shape + xs[j].shape.
 template <typename F>
 std::vector<std::vector<Variable>> hessian(F f, const std::vector<Variable>& xs,
-                                           JacobianOptions options = {}) {
-  return detail::hessian(detail::ListFunction::of_list(f), xs, options);
+                                           JacobianOptions options = {},
+                                           Where where = Where::current()) {
+  return at_line(where,
+                 [&] { return detail::hessian(detail::ListFunction::of_list(f), xs, options); });
 }
 
 /// Returns f(x), which must have one element, and H v for v of x's shape, without computing H.
 /// Takes two backward passes.
 template <typename F>
-JacobianProduct hvp(F f, const Variable& x, const Variable& v = {},
-                    FunctionalOptions options = {}) {
-  return detail::only(
-      detail::hvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
+JacobianProduct hvp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {},
+                    Where where = Where::current()) {
+  return at_line(where, [&] {
+    return detail::only(
+        detail::hvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
+  });
 }
 template <typename F>
 Products hvp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
-             FunctionalOptions options = {}) {
-  return detail::hvp(detail::ListFunction::of_list(f), xs, v, options);
+             FunctionalOptions options = {}, Where where = Where::current()) {
+  return at_line(where,
+                 [&] { return detail::hvp(detail::ListFunction::of_list(f), xs, v, options); });
 }
 
 }  // namespace tapegrad

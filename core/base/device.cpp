@@ -29,7 +29,7 @@ std::string to_string(Device device) {
 
 std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }
 
-Device Device::parse(std::string_view text) {
+Device Device::parse(std::string_view text, Where where) {
   const size_t colon = text.find(':');
   std::string_view type = text.substr(0, colon);
   if (type == "gpu") type = "cuda";
@@ -41,10 +41,12 @@ Device Device::parse(std::string_view text) {
     const auto parsed = std::from_chars(text.data() + colon + 1, end, index);
     if (parsed.ec != std::errc() || parsed.ptr != end || index < 0 || index > 127) break;
     if (DeviceType(i) == DeviceType::kCpu && index > 0)
-      fail<ArgumentError>("parse_device: \"", text, "\": ", why_unavailable({DeviceType(i), 1}));
+      fail_at<ArgumentError>(where, "parse_device: \"", text,
+                             "\": ", why_unavailable({DeviceType(i), 1}));
     return {DeviceType(i), int8_t(index)};
   }
-  fail<ArgumentError>("parse_device: \"", text, "\" is not cpu, cuda, cuda:<index> or private1");
+  fail_at<ArgumentError>(where, "parse_device: \"", text,
+                         "\" is not cpu, cuda, cuda:<index> or private1");
 }
 
 Device default_device() { return current().load(std::memory_order_relaxed); }

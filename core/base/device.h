@@ -29,10 +29,10 @@ struct Device {
   constexpr Device() = default;
   constexpr Device(DeviceType of_type, int8_t number = 0) : type(of_type), index(number) {}
   template <std::convertible_to<std::string_view> Name>
-  Device(const Name& name) : Device(parse(name)) {}
+  Device(const Name& name, Where where = Where::current()) : Device(parse(name, where)) {}
 
-  /// Parses a name.
-  static Device parse(std::string_view name);
+  /// Parses a name. `where` is the line that an error names.
+  static Device parse(std::string_view name, Where where = Where::current());
 
   constexpr bool is_cpu() const { return type == DeviceType::kCpu; }
   constexpr bool is_cuda() const { return type == DeviceType::kCuda; }
@@ -45,7 +45,9 @@ std::string to_string(Device device);  // "cpu", "cuda:1"
 std::ostream& operator<<(std::ostream& out, Device device);
 
 /// Parses the name of a device. Equivalent to Device::parse(text).
-inline Device parse_device(std::string_view text) { return Device::parse(text); }
+inline Device parse_device(std::string_view text, Where where = Where::current()) {
+  return Device::parse(text, where);
+}
 
 /// Returns whether tensors can be created on the device. why_unavailable() returns the reason if
 /// not, such as "built without CUDA".

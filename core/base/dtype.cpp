@@ -27,15 +27,15 @@ constexpr Alias kAliases[] = {
 
 std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 
-DType parse_dtype(std::string_view text) {
+DType parse_dtype(std::string_view text, Where where) {
   for (int i = 0; i < kDTypeCount; ++i)
     if (text == kDTypeNames[i]) return DType(i);
   for (const Alias& alias : kAliases)
     if (text == alias.text) return alias.dtype;
   std::string known;
   for (std::string_view name : kDTypeNames) known.append(known.empty() ? "" : ", ").append(name);
-  fail<DTypeError>("parse_dtype: \"", text, "\" is not one of ", known,
-                   ", nor one of NumPy's short codes");
+  fail_at<DTypeError>(where, "parse_dtype: \"", text, "\" is not one of ", known,
+                      ", nor one of NumPy's short codes");
 }
 
 DType promote(DType a, DType b) {

@@ -53,7 +53,7 @@ std::ostream& operator<<(std::ostream& out, DType dtype);  // float32
 
 /// Parses names such as "float32", "f4", "f", "bf16" and "?". Throws DTypeError, which lists the
 /// known names.
-DType parse_dtype(std::string_view text);
+DType parse_dtype(std::string_view text, Where where = Where::current());
 
 /// Returns the dtype that represents the values of both, as in PyTorch: float16 and bfloat16 give
 /// float32, a float and an integer give the float, uint8 and int8 give int16.

@@ -292,8 +292,8 @@ Variable Variable::to(DType dtype, Where where) const {
 Variable Variable::to_named(std::string_view device_or_dtype, Where where) const {
   const bool is_device = device_or_dtype.starts_with("cpu") ||
                          device_or_dtype.starts_with("cuda") || device_or_dtype.starts_with("gpu");
-  return is_device ? to(parse_device(device_or_dtype), where)
-                   : to(parse_dtype(device_or_dtype), where);
+  return is_device ? to(parse_device(device_or_dtype, where), where)
+                   : to(parse_dtype(device_or_dtype, where), where);
 }
 Variable operator|(const Variable& x, Device device) { return x.to(device_or_cpu(device)); }
 

@@ -156,6 +156,31 @@ TEST(ErrorLine, OfCreation) {
   EXPECT_LINE(linalg::vector_norm(x, 2, {5}));
 }
 
+TEST(ErrorLine, OfDevicesAndDTypes) {
+  nn::Linear net(3, 2);
+  EXPECT_LINE(x.to("cuda:x"));
+  EXPECT_LINE(x.to("float33"));
+  EXPECT_LINE(net.to("cudaa"));
+  EXPECT_LINE(zeros({2}, {.device = "cudax"}));
+  EXPECT_LINE(Device("gpus"));
+  EXPECT_LINE(parse_device("cpu:1"));
+  EXPECT_LINE(parse_dtype("float33"));
+  EXPECT_LINE(set_default_device("tpu"));
+  if (!is_available(gpu)) EXPECT_LINE(net.cuda());
+}
+
+TEST(ErrorLine, OfMemoryOfTheCaller) {
+  double memory[4] = {};
+  void* bytes = memory;
+  EXPECT_LINE(from_blob(memory, {2, 2}, f32));
+  EXPECT_LINE(from_blob(memory, {2, 2}, {.dtype = f32}));
+  EXPECT_LINE(from_blob(memory, {2, 2}, {.device = "cuda"}));
+  EXPECT_LINE(from_blob(memory, {2}, {-1}));
+  EXPECT_LINE(from_blob(memory, {-2}));
+  EXPECT_LINE(from_blob(bytes, {2, 2}));
+  EXPECT_LINE(from_blob(static_cast<double*>(nullptr), {2}));
+}
+
 TEST(ErrorLine, OfConstructors) {
   EXPECT_LINE(nn::Linear(-3, 2));
   EXPECT_LINE(nn::Linear({.in_features = 3}));
@@ -315,6 +340,17 @@ TEST(ErrorLine, OfFilesAndStates) {
 }
 
 // The ops of a layer run in the library's loop; the error names the line that calls fit().
+TEST(ErrorLine, OfArraysAndTables) {
+  const std::string absent = "/absent/file";
+  EXPECT_LINE(load_npy(absent));
+  EXPECT_LINE(load_npz(absent));
+  EXPECT_LINE(loadtxt(absent));
+  EXPECT_LINE(load_mnist(absent));
+  EXPECT_LINE(load_mnist_npz(absent));
+  EXPECT_LINE(save_npy(absent, x));
+  EXPECT_LINE(savez(absent, {{"x", x}}));
+}
+
 TEST(ErrorLine, OfTraining) {
   nn::Linear net(3, 2), other(3, 2);
   optim::SGD sgd(net, 0.1), wrong(other, 0.1);
@@ -360,11 +396,29 @@ TEST(ErrorLine, OfScalersAndRates) {
   EXPECT_LINE(schedule.step());
 }
 
+TEST(ErrorLine, OfDerivativesOfFunctions) {
+  const auto twice = [](const Variable& y) { return y * 2; };
+  const auto both = [](const std::vector<Variable>& ys) { return ys; };
+  const Variable row = ones({3});
+  const std::vector<Variable> rows = {row, row};
+  EXPECT_LINE(vjp(twice, row));
+  EXPECT_LINE(jvp(twice, row, x));
+  EXPECT_LINE(hvp(twice, row));
+  EXPECT_LINE(hessian(twice, row));
+  EXPECT_LINE(jacobian(twice, whole));
+  EXPECT_LINE(gradient(twice, row));
+  EXPECT_LINE(vjp(both, rows));
+  EXPECT_LINE(jvp(both, rows, {row}));
+  EXPECT_LINE(hessian(both, rows));
+  EXPECT_LINE(jacobian(both, std::vector<Variable>{whole}));
+}
+
 TEST(ErrorLine, OfFunctionsOfFunctions) {
   const auto twice = [](const Variable& y) { return y * 2; };
   const auto add = [](const Variable& a, const Variable& b) { return a + b; };
   EXPECT_LINE(func::grad(twice)(x));
   EXPECT_LINE(func::hessian(twice)(ones({3})));
+  EXPECT_LINE(func::jvp(twice, ones({3}), ones({2})));
   EXPECT_LINE(func::vmap(add)(ones({3}), ones({4})));
   EXPECT_LINE(func::vmap(add, 0)(ones({3}), ones({4})));
 }

@@ -193,6 +193,20 @@ TEST(Create, FromBlobSharesMemory) {
   EXPECT_THROW(from_blob<float>(nullptr, {2}), ArgumentError);
 }
 
+TEST(Create, FromBlobTakesOptions) {
+  double memory[4] = {1, 2, 3, 4};
+  const Variable x = from_blob(memory, {2, 2}, {.dtype = f64});
+  EXPECT_EQ(values(x), (Doubles{1, 2, 3, 4}));
+  EXPECT_TRUE(from_blob(memory, {4}, {.requires_grad = true}).requires_grad());
+  EXPECT_EQ(from_blob(memory, {4}, {.requires_grad = true}).dtype(), f64);
+  void* const bytes = memory;
+  EXPECT_EQ(values(from_blob(bytes, {2}, {.dtype = f64})), (Doubles{1, 2}));
+  EXPECT_EQ(values(from_blob(memory, {2}, {2})), (Doubles{1, 3}));
+  EXPECT_THROW(from_blob(bytes, {2}), DTypeError);
+  EXPECT_THROW(from_blob(memory, {2}, {.dtype = f32}), DTypeError);
+  EXPECT_THROW(from_blob(memory, {2}, {.device = gpu}), ArgumentError);
+}
+
 TEST(Create, T38_AbsurdSizes) {
   constexpr int64_t kHuge = int64_t(1) << 40;
   EXPECT_THROW(zeros({kHuge, kHuge}), ShapeError);
