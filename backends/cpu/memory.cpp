@@ -58,17 +58,17 @@ constexpr int64_t kTransposedRows = 32;
 
 /// A register of words, and the side of a square of words.
 template <typename Word>
-using Row [[gnu::vector_size(sizeof(Batch<float>))]] = Word;
+using WordRow [[gnu::vector_size(sizeof(Batch<float>))]] = Word;
 template <typename Word>
-inline constexpr int64_t kSquare = int64_t(sizeof(Row<Word>) / sizeof(Word));
+inline constexpr int64_t kSquare = int64_t(sizeof(WordRow<Word>) / sizeof(Word));
 
 /// Exchanges the two off-diagonal blocks of each square of 2 x 2 blocks of kSize words.
 template <int64_t kSize, typename Word, size_t... I>
-void swap_blocks(Row<Word>* rows, std::index_sequence<I...>) {
+void swap_blocks(WordRow<Word>* rows, std::index_sequence<I...>) {
   constexpr int64_t kCount = int64_t(sizeof...(I));
   for (int64_t i = 0; i < kCount; ++i) {
     if (i & kSize) continue;
-    const Row<Word> a = rows[i], b = rows[i + kSize];
+    const WordRow<Word> a = rows[i], b = rows[i + kSize];
     rows[i] = __builtin_shufflevector(a, b, (I & kSize ? kCount + I - kSize : I)...);
     rows[i + kSize] = __builtin_shufflevector(a, b, (I & kSize ? kCount + I : I + kSize)...);
   }
@@ -80,7 +80,7 @@ void swap_blocks(Row<Word>* rows, std::index_sequence<I...>) {
 template <typename Word>
 void transpose_words(const Word* x, int64_t x_step, Word* y, int64_t y_step) {
   constexpr int64_t kSide = kSquare<Word>;
-  Row<Word> rows[kSide];
+  WordRow<Word> rows[kSide];
   for (int64_t i = 0; i < kSide; ++i) {
     fetch(x + (i + kSide) * x_step);
     std::memcpy(&rows[i], x + i * x_step, sizeof(rows[i]));
@@ -196,7 +196,7 @@ void copy_reversed(Word* to, const Word* from, int64_t count) {
   constexpr int64_t kCount = kSquare<Word>;
   int64_t i = 0;
   for (; i + kCount <= count; i += kCount) {
-    Row<Word> words;
+    WordRow<Word> words;
     std::memcpy(&words, from - i - kCount + 1, sizeof(words));
     words = [&]<size_t... I>(std::index_sequence<I...>) {
       return __builtin_shufflevector(words, words, (kCount - 1 - I)...);
