@@ -14,6 +14,12 @@
 
 namespace tapegrad::backends::cpu {
 
+inline constexpr int64_t kPaddedFloats = 1 << 16;  // 256 KiB of the second-level cache
+inline constexpr int64_t kFewestTaps = 64;  // that pay for moving elements to phases or joined rows
+inline constexpr int64_t kParallelSmall = 1 << 18;  // products that justify a second thread
+inline constexpr int64_t kMostPieces = 64;          // parts of dy, each with its own sums
+inline constexpr int64_t kFewestParts = 4;          // of dw, which threads share
+
 inline int64_t in_lanes(int64_t n) {
   return (n + kLanes<float> - 1) / kLanes<float> * kLanes<float>;
 }
@@ -31,11 +37,17 @@ inline void copy_row(const float* from, int64_t count, float* to) {
   }
 }
 
+/// Returns the number of elements first, first + step, ... of `size` elements.
+inline int64_t steps_within(int64_t size, int64_t first, int64_t step) {
+  return (size - first + step - 1) / step;
+}
+
 /// A convolution of one group.
 struct RowSizes {
   int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
   Size2d stride, padding, dilation;
   int64_t band = out_height;  // rows of the result that are computed from one padded part
+  int64_t images = 1;         // whose padded parts are processed together
   bool joins_rows = false;    // a vector may cover the end of a row and the beginning of the next
 
   RowSizes(const Shape& x, const Shape& w, const Shape& y, const Conv2dOptions& options)
@@ -51,15 +63,6 @@ struct RowSizes {
         stride(options.stride),
         padding(options.padding),
         dilation(options.dilation) {}
-  /// Returns the convolution of dy that computes dx, for a stride of 1.
-  static RowSizes of_gradient(const Shape& dy, const Shape& w, const Shape& dx,
-                              const Conv2dOptions& options) {
-    RowSizes s(dy, {w[1], w[0], w[2], w[3]}, dx, options);
-    s.padding =
-        Size2d(s.reach_down() - options.padding.height, s.reach_right() - options.padding.width);
-    return s;
-  }
-
   int64_t taps() const { return in * kernel_height * kernel_width; }
   int64_t out_plane() const { return out_height * out_width; }
   int64_t products() const { return batch * out * taps() * out_plane(); }
@@ -86,6 +89,11 @@ struct RowSizes {
         floats / (in * phases_down() * phases_right() * row()) - reach_down() / stride.height, 0);
   }
 };
+
+/// Returns whether vectors across rows save a tenth or more, which pays for copying rows.
+inline bool gains_by_joining(const RowSizes& s) {
+  return s.taps() >= kFewestTaps && 10 * s.joined_row() <= 9 * in_lanes(s.out_width);
+}
 
 /// Rows or columns [begin, end) of a phase that lie in the image; `first` of the image is that of
 /// `begin`.
@@ -124,6 +132,8 @@ inline void pad_image(const float* image, const float* results, const RowSizes& 
             mask_by_result(image + from, results + from, count, to);
           else if (step == 1)
             copy_row(image + from, count, to);
+          else if (step == 2)
+            for (int64_t j = 0; j < count; ++j) to[j] = image[from + j * 2];
           else
             for (int64_t j = 0; j < count; ++j) to[j] = image[from + j * step];
         }
@@ -142,6 +152,62 @@ inline std::vector<int64_t> tap_offsets(const RowSizes& s) {
         offsets.push_back((phase * s.rows() + u / s.stride.height) * s.row() + v / s.stride.width);
       }
   return offsets;
+}
+
+/// Loads values into a register for all their uses: g++ would read the memory for each
+/// use, and a Zen 4 reads only 64 bytes per cycle.
+inline Batch<float> in_register(Batch<float> values) {
+#if XSIMD_WITH_AVX512F
+  asm("" : "+v"(values.data));
+#endif
+  return values;
+}
+
+/// The rows of the images that are multiplied together.
+struct BandRows {
+  int64_t first_image, images, begin, rows;
+
+  BandRows(const RowSizes& s, int64_t task)
+      : first_image(task / s.bands() * s.images),
+        images(std::min(s.images, s.batch - first_image)),
+        begin(task % s.bands() * s.band),
+        rows(std::min(s.band, s.out_height - begin)) {}
+};
+
+/// Returns the sum of rows of a channel of dy, and copies them to rows that are `row()` elements
+/// apart unless `to` is null. Elements where `results`, the result of a ReLU, is not positive count
+/// as zero; `results` may be null. The order of the sum depends on the sizes alone: a ReLU that is
+/// part of the convolution gives the same bits as a ReLU of its own.
+inline double sum_rows(const float* dy, const float* results, const RowSizes& s, int64_t rows,
+                       float* to) {
+  using B = Batch<float>;
+  const int64_t rest = s.out_width % kLanes<float>, whole = s.out_width - rest;
+  alignas(64) float lanes[kLanes<float>];  // 1 in the lanes that a row's last vector adds
+  for (int64_t i = 0; i < kLanes<float>; ++i) lanes[i] = i >= kLanes<float> - rest ? 1.0f : 0.0f;
+  const auto is_new = B::load_aligned(lanes) > B(0.5f);
+  B total(0.0f);
+  double of_short_rows = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t begin = i * s.out_width;
+    float* row = to != nullptr ? to + i * s.row() : nullptr;
+    const auto next = [&](int64_t at) {
+      B values = B::load_unaligned(dy + begin + at);
+      if (results != nullptr)
+        values = formulas::ReluBackward()(values, B::load_unaligned(results + begin + at));
+      if (row != nullptr) values.store_unaligned(row + at);
+      return values;
+    };
+    for (int64_t j = 0; j < whole; j += kLanes<float>) total += next(j);
+    if (whole > 0 && rest > 0)  // overlaps the previous vector
+      total += select(is_new, next(s.out_width - kLanes<float>), B(0.0f));
+    for (int64_t j = 0; whole == 0 && j < rest; ++j) {
+      const bool counts = results == nullptr || !(results[begin + j] <= 0);
+      const float value = counts ? dy[begin + j] : 0.0f;
+      of_short_rows += double(value);
+      if (row != nullptr) row[j] = value;
+    }
+  }
+  return double(xsimd::hadd(total)) + of_short_rows;
 }
 
 }  // namespace tapegrad::backends::cpu
