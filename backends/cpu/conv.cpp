@@ -10,6 +10,8 @@
 #include "backends/cpu/tools/gemm.h"
 #include "backends/cpu/tools/im2col.h"
 #include "backends/cpu/tools/optional.h"
+#include "backends/cpu/tools/reduce_block.h"
+#include "backends/cpu/tools/reducers.h"
 #include "backends/cpu/tools/share.h"
 #include "core/dispatch/kernels.h"
 #include "ops/internal/conv_volume.h"
@@ -103,7 +105,7 @@ void backward_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& opt
   }
 }
 
-/// Computes db, the sum of dy over images and positions; each plane is summed first.
+/// Computes db, the sum of dy over images and positions, in double.
 template <typename T>
 void backward_bias(const Tensor& dy, Tensor& db) {
   const int64_t batch = dy.shape()[0], out = dy.shape()[1];
@@ -114,7 +116,8 @@ void backward_bias(const Tensor& dy, Tensor& db) {
     double sum = 0;
     for (int64_t n = 0; n < batch; ++n) {
       const T* from = gradient + (n * out + o) * plane;
-      for (int64_t i = 0; i < plane; ++i) sum += double(from[i]);
+      for (int64_t i = 0; i < plane; i += kBlock)
+        sum += reduce_block(WideSumOf<T>{}, from + i, std::min(kBlock, plane - i));
     }
     db.data<T>()[o] = T(sum);
   }
