@@ -78,90 +78,130 @@ std::vector<Offset> scaled_index(const int64_t* which, int64_t count, int64_t st
   return offsets;
 }
 
+/// The copies of an index_select(). y consists of lines of `count` blocks of x.
+template <typename W>
+struct BlockCopies {
+  const W* from;
+  W* to;
+  const int64_t* which;        // for each block of a line, the block of x
+  int64_t count, block;        // number of blocks of a line, and of words of a block
+  int64_t size, step;          // number of blocks in a line of x, and of words from one to the next
+  std::vector<int64_t> lines;  // offsets of the lines in x, in words
+  bool in_parallel;
+
+  int64_t line_count() const { return int64_t(lines.size()); }
+};
+
+/// Copies runs of adjacent blocks.
+template <typename W>
+void copy_runs(const BlockCopies<W>& copies, const std::vector<Run>& runs) {
+  const int64_t block = copies.block;
+  share_tasks(copies.line_count(), copies.in_parallel, [&](int64_t line) {
+    const W* from = copies.from + copies.lines[size_t(line)];
+    W* to = copies.to + line * copies.count * block;
+    for (const Run& run : runs) {
+      const int64_t length = run.length * block;
+      if (length == 1)
+        to[run.to] = from[run.from];
+      else
+        std::memcpy(to + run.to * block, from + run.from * block, size_t(length) * sizeof(W));
+    }
+  });
+}
+
+/// Copies blocks of one Element each.
+template <typename Element, typename W>
+void copy_elements(const BlockCopies<W>& copies) {
+  constexpr int64_t kWords = sizeof(Element) / sizeof(W);
+  const auto* elements = reinterpret_cast<const Element*>(copies.from);
+  auto* to = reinterpret_cast<Element*>(copies.to);
+  const int64_t count = copies.count, step = copies.step / kWords;
+  const auto copy_at = [&](const auto* offsets) {
+    share_tasks(copies.line_count(), copies.in_parallel, [&](int64_t line) {
+      const Element* from = elements + copies.lines[size_t(line)] / kWords;
+      Element* into = to + line * count;
+#pragma omp simd
+      for (int64_t k = 0; k < count; ++k) into[k] = from[offsets[k]];
+    });
+  };
+  if (copies.line_count() == 1 && step == 1) return copy_at(copies.which);
+  // Vectors hold twice as many offsets of 32 bits.
+  if (copies.size * std::abs(step) <= std::numeric_limits<int32_t>::max())
+    return copy_at(scaled_index<int32_t>(copies.which, count, step).data());
+  copy_at(scaled_index<int64_t>(copies.which, count, step).data());
+}
+
+/// Returns whether all blocks of two words are aligned as a Pair.
+template <typename Pair, typename W>
+bool are_aligned_pairs(const BlockCopies<W>& copies) {
+  const auto is_even = [](int64_t offset) { return offset % 2 == 0; };
+  const auto is_aligned = [](const void* p) { return uintptr_t(p) % alignof(Pair) == 0; };
+  return is_even(copies.step) && std::ranges::all_of(copies.lines, is_even) &&
+         is_aligned(copies.from) && is_aligned(copies.to);
+}
+
+/// Copies each block by copy_block(from, to).
+template <typename W, typename Copy>
+void copy_blocks(const BlockCopies<W>& copies, const Copy& copy_block) {
+  const int64_t count = copies.count, block = copies.block;
+  const int64_t together = std::max<int64_t>(1, 4096 / block);  // blocks of a task
+  const int64_t tasks = (count + together - 1) / together;      // of a line
+  const int64_t fetched = std::min(block, 4 * (64 / int64_t(sizeof(W))));
+  share_tasks(copies.line_count() * tasks, copies.in_parallel, [&](int64_t task) {
+    const int64_t line = task / tasks, first = task % tasks * together;
+    const W* from = copies.from + copies.lines[size_t(line)];
+    W* to = copies.to + (line * count + first) * block;
+    for (int64_t k = first; k < std::min(first + together, count); ++k, to += block) {
+      // The next blocks are elsewhere in memory; the processor itself follows a block to its end.
+      fetch_run(from + copies.which[std::min(k + kSourcesAhead, count - 1)] * copies.step, fetched);
+      copy_block(from + copies.which[k] * copies.step, to);
+    }
+  });
+}
+
 template <typename W>
 void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   // Copies contiguous blocks of x behind dim as a whole; if they are not contiguous, copies x
   // first.
-  const int rank = x.rank();
   bool dense = true;
   int64_t block = 1;
-  for (int i = rank - 1; i > dim; --i) {
+  for (int i = x.rank() - 1; i > dim; --i) {
     dense &= x.shape()[i] == 1 || x.strides()[i] == block;
     block *= x.shape()[i];
   }
   if (!dense) return index_select<W>(x.clone(), index, dim, y);
-  const W* from = x.data<W>();
-  W* to = y.data<W>();
-  const int64_t* which = index.data<int64_t>();
-  const int64_t count = index.numel(), step = x.strides()[dim];
-  const std::vector<int64_t> outer = offsets_of(x.layout(), 0, dim);
-  const std::vector<Run> runs = runs_of(which, count);
-  if (step == block && !runs.empty() && 4 * int64_t(runs.size()) <= count) {  // as when padding
-    share_tasks(int64_t(outer.size()), y.numel() > kParallelAbove, [&](int64_t part) {
-      const W* lines = from + outer[size_t(part)];
-      W* into = to + part * count * block;
-      for (const Run& run : runs) {
-        const int64_t length = run.length * block;
-        if (length == 1)
-          into[run.to] = lines[run.from];
-        else
-          std::memcpy(into + run.to * block, lines + run.from * block, size_t(length) * sizeof(W));
-      }
-    });
-    return;
-  }
-  // Copies single elements, of `words` words each.
-  const auto copy_elements = [&]<typename Element>(const Element* elements, Element* copies,
-                                                   int64_t words) {
-    const auto copy_at = [&](const auto* offsets) {
-      share_tasks(int64_t(outer.size()), y.numel() > kParallelAbove, [&](int64_t part) {
-        const Element* line = elements + outer[size_t(part)] / words;
-        Element* into = copies + part * count;
-#pragma omp simd
-        for (int64_t k = 0; k < count; ++k) into[k] = line[offsets[k]];
-      });
-    };
-    const int64_t apart = step / words;
-    if (outer.size() == 1 && apart == 1) return copy_at(which);
-    // Vectors hold twice as many offsets of 32 bits.
-    if (x.shape()[dim] * std::abs(apart) <= std::numeric_limits<int32_t>::max())
-      return copy_at(scaled_index<int32_t>(which, count, apart).data());
-    return copy_at(scaled_index<int64_t>(which, count, apart).data());
-  };
-  if (block == 1) return copy_elements(from, to, 1);
-  if constexpr (sizeof(W) <= 4) {  // pairs are elements of twice the size
+  const BlockCopies<W> copies{x.data<W>(),
+                              y.data<W>(),
+                              index.data<int64_t>(),
+                              index.numel(),
+                              block,
+                              x.shape()[dim],
+                              x.strides()[dim],
+                              offsets_of(x.layout(), 0, dim),
+                              y.numel() > kParallelAbove};
+  const std::vector<Run> runs = runs_of(copies.which, copies.count);
+  if (copies.step == block && !runs.empty() && 4 * int64_t(runs.size()) <= copies.count)
+    return copy_runs(copies, runs);  // as when padding
+  if (block == 1) return copy_elements<W>(copies);
+  if constexpr (sizeof(W) <= 4) {
     using Pair = Word<2 * sizeof(W)>;
-    const auto is_even = [](int64_t offset) { return offset % 2 == 0; };
-    const auto is_aligned = [](const void* p) { return uintptr_t(p) % alignof(Pair) == 0; };
-    if (block == 2 && is_even(step) && std::ranges::all_of(outer, is_even) && is_aligned(from) &&
-        is_aligned(to))
-      return copy_elements(reinterpret_cast<const Pair*>(from), reinterpret_cast<Pair*>(to), 2);
+    if (block == 2 && are_aligned_pairs<Pair>(copies)) return copy_elements<Pair>(copies);
   }
-  const auto copy_rows = [&](auto copy_row) {
-    const int64_t together = std::max<int64_t>(1, 4096 / block);  // rows of a task
-    const int64_t tasks = (count + together - 1) / together;      // of a line of rows
-    const int64_t fetched = std::min(block, 4 * (64 / int64_t(sizeof(W))));
-    share_tasks(int64_t(outer.size()) * tasks, y.numel() > kParallelAbove, [&](int64_t task) {
-      const int64_t line = task / tasks, first = task % tasks * together;
-      const W* rows = from + outer[size_t(line)];
-      W* into = to + (line * count + first) * block;
-      for (int64_t k = first; k < std::min(first + together, count); ++k, into += block) {
-        // The next rows are elsewhere in memory; the processor itself follows a row to its end.
-        fetch_run(rows + which[std::min(k + kSourcesAhead, count - 1)] * step, fetched);
-        copy_row(rows + which[k] * step, into);
-      }
-    });
-  };
   // A call of memcpy takes longer than copying a few numbers.
   switch (block) {
     case 2:
-      return copy_rows([](const W* row, W* y) { std::memcpy(y, row, 2 * sizeof(W)); });
+      return copy_blocks(copies,
+                         [](const W* from, W* to) { std::memcpy(to, from, 2 * sizeof(W)); });
     case 4:
-      return copy_rows([](const W* row, W* y) { std::memcpy(y, row, 4 * sizeof(W)); });
+      return copy_blocks(copies,
+                         [](const W* from, W* to) { std::memcpy(to, from, 4 * sizeof(W)); });
     case 8:
-      return copy_rows([](const W* row, W* y) { std::memcpy(y, row, 8 * sizeof(W)); });
+      return copy_blocks(copies,
+                         [](const W* from, W* to) { std::memcpy(to, from, 8 * sizeof(W)); });
     default:
-      copy_rows([block](const W* row, W* y) { std::memcpy(y, row, size_t(block) * sizeof(W)); });
+      copy_blocks(copies, [block](const W* from, W* to) {
+        std::memcpy(to, from, size_t(block) * sizeof(W));
+      });
   }
 }
 
