@@ -361,6 +361,53 @@ Variable apply_over(Op op, Where where, const OpInput (&inputs)[N]) {
   (std::make_index_sequence<N>());
 }
 
+namespace detail {
+
+/// Runs op.write(y, others..., y). If the op throws, y has its former values afterwards, or the
+/// failed write is counted. Returns all results if the op has several, the first of which is y;
+/// otherwise returns an empty array.
+template <typename Op, typename... Others>
+auto write_or_restore(Op& op, Tensor& y, const Others&... others) {
+  const auto write = [&] {
+    [[maybe_unused]] const auto restored = copy_to_restore<Op>(y);
+    try {
+      return op.write(y, others.value_or_empty()..., y);
+    } catch (...) {
+      if constexpr (requires { Op::kChecksFirst; })
+        count_failed_write(y.storage());
+      else
+        undo_write(restored, y);
+      throw;
+    }
+  };
+  if constexpr (requires { write().size(); }) {
+    std::vector<Tensor> results = write();
+    y.storage().bump_version();
+    results.insert(results.begin(), y);
+    return results;
+  } else {
+    write();
+    y.storage().bump_version();
+    return std::array<Tensor, 0>();
+  }
+}
+
+/// Sets the output types of the node of an op that has written y, and keeps the outputs that the
+/// rule needs. `results` is the value of write_or_restore().
+template <typename Node, typename Results>
+void set_written_outputs(Node& node, const Tensor& y, const Results& results) {
+  if constexpr (std::same_as<Results, std::vector<Tensor>>) {
+    node.set_outputs(results.size());
+    for (size_t k = 0; k < results.size(); ++k) node.set_output_type(k, results[k]);
+    keep_outputs(node.op(), results);
+  } else {
+    node.set_output_type(0, y);
+    keep_outputs(node.op(), y);
+  }
+}
+
+}  // namespace detail
+
 template <typename Op, std::same_as<Variable>... Others>
 auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&... others) {
   const InputPointers<1 + sizeof...(Others)> inputs{&target, &others...};
@@ -371,38 +418,14 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
   NonFinite before;
   if (context.anomaly) [[unlikely]]
     before = find_non_finite_inputs(inputs);
-  const auto write = [&](Op& writer) {
-    const auto call = [&] {
-      [[maybe_unused]] const auto restored = copy_to_restore<Op>(y);
-      try {
-        return writer.write(y, others.value_or_empty()..., y);
-      } catch (...) {
-        if constexpr (requires { Op::kChecksFirst; })
-          count_failed_write(y.storage());
-        else
-          undo_write(restored, y);
-        throw;
-      }
-    };
-    if constexpr (requires { call().size(); }) {
-      std::vector<Tensor> more = call();
-      y.storage().bump_version();
-      more.insert(more.begin(), y);
-      return more;
-    } else {
-      call();
-      y.storage().bump_version();
-      return std::array<Tensor, 0>();
-    }
-  };
-  using Values = decltype(write(op));
-  constexpr bool kMore = std::same_as<Values, std::vector<Tensor>>;
-  Values values;
+  using Results = decltype(write_or_restore(op, y, others...));
+  constexpr bool kMore = std::same_as<Results, std::vector<Tensor>>;
+  Results results;
   std::vector<Variable> more;
   TapeEdge made;
   [[maybe_unused]] const Op* ran = &op;
   if (!records) {
-    values = write(op);
+    results = write_or_restore(op, y, others...);
   } else {
     using Edges = decltype(edges_of(inputs));
     using Slots = std::conditional_t<kMore, std::vector<Variable>, std::array<Variable, 1>>;
@@ -413,20 +436,13 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
     if (context.saved_store != nullptr) [[unlikely]]
       show_inputs(std::remove_reference_t<Op>::kName, inputs);
     keep_inputs_before_write(node->op(), inputs, Needs(node->edges()), y);
-    values = write(node->op());
-    if constexpr (kMore) {
-      node->set_outputs(values.size());
-      for (size_t k = 0; k < values.size(); ++k) node->set_output_type(k, values[k]);
-      keep_outputs(node->op(), values);
-    } else {
-      node->set_output_type(0, y);
-      keep_outputs(node->op(), y);
-    }
+    results = write_or_restore(node->op(), y, others...);
+    set_written_outputs(*node, y, results);
   }
   if constexpr (kMore)
-    for (uint32_t k = 1; k < values.size(); ++k) {
-      more.emplace_back(values[k]);
-      if (made && is_float(values[k].dtype()) && is_differentiable_output(*ran, k))
+    for (uint32_t k = 1; k < results.size(); ++k) {
+      more.emplace_back(results[k]);
+      if (made && is_float(results[k].dtype()) && is_differentiable_output(*ran, k))
         more.back().set_history({made.node, k});
     }
   if (made) target.rebase(std::move(made), where);
