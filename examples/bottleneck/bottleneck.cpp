@@ -12,13 +12,13 @@
 #include "flags.h"
 #include "images.h"
 
-ABSL_FLAG(int64_t, steps, 100, "training steps that are watched");
+ABSL_FLAG(int64_t, steps, 100, "training steps that are measured");
 ABSL_FLAG(int64_t, batch_size, 8, "images in a step");
-ABSL_FLAG(int64_t, evaluate, 60'000, "images whose error rate is timed at most");
-ABSL_FLAG(uint64_t, seed, 1, "of the weights and the order");
+ABSL_FLAG(int64_t, evaluate, 60'000, "largest number of images of the timed evaluation");
+ABSL_FLAG(uint64_t, seed, 1, "seed of the weights and the order");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
-ABSL_FLAG(bool, verify, false, "train the epoch that was foretold, and say how long it took");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
+ABSL_FLAG(bool, verify, false, "train the predicted epoch and print its time");
 
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;

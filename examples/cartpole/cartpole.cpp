@@ -10,13 +10,13 @@
 #include "cartpole/policy.h"
 #include "flags.h"
 
-ABSL_FLAG(int64_t, episodes, 1500, "episodes to learn from, unless the task is solved before");
-ABSL_FLAG(double, solved, 475, "stop when the mean of 100 episodes has so many steps");
+ABSL_FLAG(int64_t, episodes, 1500, "largest number of episodes");
+ABSL_FLAG(double, solved, 475, "mean steps of 100 episodes at which the training ends");
 ABSL_FLAG(int64_t, width, 128, "hidden units of the policy");
-ABSL_FLAG(double, discount, 0.99, "of later steps");
+ABSL_FLAG(double, discount, 0.99, "factor of the reward of each later step");
 ABSL_FLAG(double, lr, 5e-3, "learning rate of Adam");
-ABSL_FLAG(uint64_t, seed, 1, "of weights, first states and actions");
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(uint64_t, seed, 1, "seed of weights, first states and actions");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
 ABSL_FLAG(std::string, out, "",
           "folder for policy.safetensors, steps.svg and the state of the run");
 ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");

@@ -22,11 +22,11 @@ ABSL_FLAG(int64_t, layers, 4, "transformer blocks");
 ABSL_FLAG(double, lr, 1e-3, "highest learning rate of AdamW");
 ABSL_FLAG(bool, amp, false, "mixed precision: bfloat16 by autocast");
 ABSL_FLAG(std::string, prompt, "The ", "beginning of the sampled text");
-ABSL_FLAG(int64_t, sample, 400, "letters to sample");
+ABSL_FLAG(int64_t, sample, 400, "number of sampled letters");
 ABSL_FLAG(double, temperature, 0.8, "divisor of the logits; small values take likely letters");
 ABSL_FLAG(bool, cache, true, "keep keys and values while sampling");
-ABSL_FLAG(uint64_t, seed, 1, "of weights, pieces and sampled letters");
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(uint64_t, seed, 1, "seed of weights, pieces and sampled letters");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
 ABSL_FLAG(std::string, out, "", "folder for model.safetensors, loss.svg and the state of the run");
 ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 

@@ -13,9 +13,9 @@
 #include "flags.h"
 #include "log_cosh.h"
 
-ABSL_FLAG(uint64_t, seed, 0, "of the random points at which the gradient is checked");
-ABSL_FLAG(int, points, 5, "how many");
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(uint64_t, seed, 0, "seed of the random points at which the gradient is checked");
+ABSL_FLAG(int, points, 5, "number of points");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
 
 constinit tg::Kernel<void(const tg::Tensor& x, tg::Tensor& y)> log_cosh_kernel{"log_cosh"};
 

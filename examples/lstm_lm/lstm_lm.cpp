@@ -15,21 +15,22 @@
 
 ABSL_FLAG(std::string, text, examples::kLicences,
           "text file or folder, for example ptb.train.txt or build/corpus/kjv.txt");
-ABSL_FLAG(int64_t, max_words, 0, "use only so many words of the text; 0 takes all");
+ABSL_FLAG(int64_t, max_words, 0, "number of words of the text; 0 uses all");
 ABSL_FLAG(int64_t, epochs, 8, "passes over the text");
 ABSL_FLAG(int64_t, batch_size, 20, "parallel columns of the text");
-ABSL_FLAG(int64_t, steps, 20, "words after which the gradient ends");
+ABSL_FLAG(int64_t, steps, 20, "number of words that a gradient covers");
 ABSL_FLAG(int64_t, width, 200, "features of a word and of the state");
 ABSL_FLAG(int64_t, layers, 2, "LSTM layers");
-ABSL_FLAG(double, dropout, 0.0, "probability, of inputs and between layers");
+ABSL_FLAG(double, dropout, 0.0, "dropout probability of inputs and between layers");
 ABSL_FLAG(double, lr, 1.0, "learning rate of SGD, for the loss summed over --steps");
-ABSL_FLAG(int64_t, flat, 4, "epochs with the full learning rate; it halves after each further one");
+ABSL_FLAG(int64_t, flat, 4,
+          "epochs with the full learning rate, which halves after each later epoch");
 ABSL_FLAG(double, clip, 5.0, "largest norm of the gradient");
 ABSL_FLAG(bool, amp, false, "mixed precision: bfloat16 by autocast");
 ABSL_FLAG(std::string, prompt, "you may", "beginning of the sampled sentence");
-ABSL_FLAG(int64_t, sample, 40, "words to sample");
-ABSL_FLAG(uint64_t, seed, 1, "of weights, dropout and sampled words");
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(int64_t, sample, 40, "number of sampled words");
+ABSL_FLAG(uint64_t, seed, 1, "seed of weights, dropout and sampled words");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
 ABSL_FLAG(std::string, out, "",
           "folder for model.safetensors, perplexity.svg and the state of the run");
 ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");

@@ -17,23 +17,23 @@
 ABSL_FLAG(std::string, net, "keras", "keras, scratch, lenet or mlp");
 ABSL_FLAG(std::string, optimizer, "adam",
           "adam, adadelta (rate 1.0), adadelta_keras (rate 0.001), sgd, rmsprop");
-ABSL_FLAG(double, lr, 0, "learning rate; 0 takes the optimizer's own");
+ABSL_FLAG(double, lr, 0, "learning rate; 0 uses the optimizer's default");
 ABSL_FLAG(int64_t, epochs, 1, "passes over the training images");
-ABSL_FLAG(int64_t, batch_size, 0, "images in a step; 0 takes 8 for scratch and 128 otherwise");
-ABSL_FLAG(uint64_t, seed, 1, "of weights, order and dropout");
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(int64_t, batch_size, 0, "images in a step; 0 uses 8 for scratch and 128 otherwise");
+ABSL_FLAG(uint64_t, seed, 1, "seed of weights, order and dropout");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
 ABSL_FLAG(bool, distributed, false,
           "train on all ranks that a launcher started; each takes a shard");
 ABSL_FLAG(double, timeout, 0,
-          "seconds that a rank waits for the others; 0 takes TAPEGRAD_DIST_TIMEOUT, or else 300");
+          "seconds that a rank waits for the others; 0 uses TAPEGRAD_DIST_TIMEOUT or else 300");
 ABSL_FLAG(bool, graph, false, "record the training step and replay it");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
-ABSL_FLAG(int64_t, train, 0, "use only so many training images; 0 takes all");
-ABSL_FLAG(int64_t, test, 0, "use only so many test images; 0 takes all");
+ABSL_FLAG(int64_t, train, 0, "number of training images; 0 uses all");
+ABSL_FLAG(int64_t, test, 0, "number of test images; 0 uses all");
 ABSL_FLAG(double, stop_below, 1e-8, "stop after an epoch with a smaller loss");
 ABSL_FLAG(bool, evaluate_train, false, "evaluate the training images, too, after every epoch");
 ABSL_FLAG(std::string, out, "",
-          "folder for weights, error curve and the state of the run; nothing is written without");
+          "folder for weights, error curve and the state of the run; if empty, nothing is written");
 ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 ABSL_FLAG(std::string, progress, "keras", "keras, marks (fifty of them) or none");
 ABSL_FLAG(std::string, labels, "long", "long (true labels: ...) or text (correct: ...)");

@@ -15,18 +15,17 @@
 #include "flags.h"
 
 ABSL_FLAG(int64_t, epochs, 2000, "steps over all rows; start with 100");
-ABSL_FLAG(int64_t, batch_size, 0, "rows in a step; 0 takes all");
+ABSL_FLAG(int64_t, batch_size, 0, "rows in a step; 0 uses all");
 ABSL_FLAG(double, lr, 0.08, "learning rate of Adam");
-ABSL_FLAG(uint64_t, seed, 1, "of the weights");
+ABSL_FLAG(uint64_t, seed, 1, "seed of the weights");
 ABSL_FLAG(int, seeds, 1,
-          "how many seeds to train, from --seed on; prints each loss and the median");
+          "number of seeds to train, from --seed on; prints each loss and the median");
 ABSL_FLAG(int64_t, rows, 40'000, "rows of the data: a grid of the nearest square number");
-ABSL_FLAG(
-    std::string, device, "",
-    "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU and then a GPU, if there is one");
+ABSL_FLAG(std::string, device, "",
+          "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU and then a GPU, if there is one");
 ABSL_FLAG(bool, graph, false, "record the training step and replay it");
 ABSL_FLAG(std::string, out, "",
-          "folder for peaks.svg and the state of the run; nothing is written without");
+          "folder for peaks.svg and the state of the run; if empty, nothing is written");
 ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 ABSL_FLAG(bool, sweep, false, "time an epoch for 100 to 40,000 rows instead");
 

@@ -15,12 +15,12 @@
 #include "images.h"
 
 ABSL_FLAG(int64_t, epochs, 3, "passes over the training images");
-ABSL_FLAG(int64_t, train, 0, "use only so many training images; 0 takes all");
-ABSL_FLAG(int64_t, test, 0, "use only so many test images; 0 takes all");
+ABSL_FLAG(int64_t, train, 0, "number of training images; 0 uses all");
+ABSL_FLAG(int64_t, test, 0, "number of test images; 0 uses all");
 ABSL_FLAG(int64_t, batch_size, 128, "images in a step");
 ABSL_FLAG(double, lr, 1e-3, "learning rate of Adam");
-ABSL_FLAG(uint64_t, seed, 1, "of weights and order");
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(uint64_t, seed, 1, "seed of weights and order");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
 ABSL_FLAG(std::string, out, "",
           "folder that keeps the weights and the states of the runs; empty: removed at the end");

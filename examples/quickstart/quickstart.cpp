@@ -7,11 +7,11 @@
 #include "absl/flags/flag.h"
 #include "flags.h"
 
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
 ABSL_FLAG(int, epochs, 500, "steps of gradient descent");
 ABSL_FLAG(double, lr, 1.0, "learning rate");
-ABSL_FLAG(uint64_t, seed, 0, "of the random weights");
-ABSL_FLAG(std::string, out, "", "folder for the state of the run; nothing is written without");
+ABSL_FLAG(uint64_t, seed, 0, "seed of the random weights");
+ABSL_FLAG(std::string, out, "", "folder for the state of the run; if empty, nothing is written");
 ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 
 namespace tg = tapegrad;

@@ -20,19 +20,20 @@ ABSL_FLAG(int64_t, epochs, 3, "passes over the training images");
 ABSL_FLAG(int64_t, batch_size, 128, "images in a step");
 ABSL_FLAG(std::string, schedule, "onecycle", "onecycle or cosine");
 ABSL_FLAG(double, lr, 0.2, "highest learning rate of SGD");
-ABSL_FLAG(double, momentum, 0.9, "of SGD");
-ABSL_FLAG(double, weight_decay, 5e-4, "of SGD");
+ABSL_FLAG(double, momentum, 0.9, "momentum of SGD");
+ABSL_FLAG(double, weight_decay, 5e-4, "weight decay of SGD");
 ABSL_FLAG(bool, augment, true, "shift and mirror training images at random");
 ABSL_FLAG(std::string, amp, "", "bf16 or f16: mixed precision; empty: float32");
-ABSL_FLAG(double, target, 0.85, "accuracy whose time is printed");
-ABSL_FLAG(uint64_t, seed, 1, "of weights, order and augmentation");
-ABSL_FLAG(int64_t, train, 0, "use only so many training images; 0 takes all");
-ABSL_FLAG(int64_t, test, 0, "use only so many test images; 0 takes all");
-ABSL_FLAG(std::string, cifar, "", "folder of CIFAR-10's binary files; empty takes --data_dir");
+ABSL_FLAG(double, target, 0.85, "prints the time at which this accuracy is reached");
+ABSL_FLAG(uint64_t, seed, 1, "seed of weights, order and augmentation");
+ABSL_FLAG(int64_t, train, 0, "number of training images; 0 uses all");
+ABSL_FLAG(int64_t, test, 0, "number of test images; 0 uses all");
+ABSL_FLAG(std::string, cifar, "", "folder of CIFAR-10's binary files; if empty, --data_dir");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
-ABSL_FLAG(std::string, out, "",
-          "folder for weights, accuracy.svg and the state of the run; nothing is written without");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
+ABSL_FLAG(
+    std::string, out, "",
+    "folder for weights, accuracy.svg and the state of the run; if empty, nothing is written");
 ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 
 namespace tg = tapegrad;

@@ -12,14 +12,14 @@
 #include "vae/model.h"
 
 ABSL_FLAG(int64_t, epochs, 5, "passes over the training images");
-ABSL_FLAG(int64_t, train, 60'000, "training images");
-ABSL_FLAG(int64_t, test, 10'000, "test images");
+ABSL_FLAG(int64_t, train, 60'000, "number of training images");
+ABSL_FLAG(int64_t, test, 10'000, "number of test images");
 ABSL_FLAG(int64_t, batch_size, 128, "images in a step");
 ABSL_FLAG(int64_t, width, 400, "units of the hidden layers");
-ABSL_FLAG(int64_t, code, 20, "numbers of the code");
+ABSL_FLAG(int64_t, code, 20, "size of the code");
 ABSL_FLAG(double, lr, 1e-3, "learning rate of Adam");
-ABSL_FLAG(uint64_t, seed, 1, "of weights, order and noise");
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(uint64_t, seed, 1, "seed of weights, order and noise");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
 ABSL_FLAG(std::string, out, "",
           "folder for model.safetensors, samples.png, copies.png and the state of the run");

@@ -24,17 +24,17 @@ ABSL_FLAG(int64_t, hidden, 100, "length of a word vector");
 ABSL_FLAG(int64_t, negatives, 5, "words drawn for each true word");
 ABSL_FLAG(int64_t, batch_size, 100, "words in a step");
 ABSL_FLAG(int64_t, epochs, 10, "passes over the corpus");
-ABSL_FLAG(int64_t, max_words, 0, "use only so many words of the corpus; 0 takes all");
+ABSL_FLAG(int64_t, max_words, 0, "number of words of the corpus; 0 uses all");
 ABSL_FLAG(double, lr, 1e-3, "learning rate of Adam");
 ABSL_FLAG(bool, sparse, true, "gradients of the tables as rows, with SparseAdam");
 ABSL_FLAG(bool, compare, false, "time steps with dense gradients and with rows, then stop");
 ABSL_FLAG(int64_t, print_every, 20, "iterations between two printed lines");
-ABSL_FLAG(uint64_t, seed, 1, "of vectors, order and drawn words");
-ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(uint64_t, seed, 1, "seed of vectors, order and drawn words");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; if empty, TAPEGRAD_DEVICE or else the CPU");
 ABSL_FLAG(std::string, out, "",
           "folder for vectors.safetensors, loss.svg and the state of the run");
 ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
-ABSL_FLAG(std::string, load, "", "vectors to ask, instead of training");
+ABSL_FLAG(std::string, load, "", "file of word vectors to use instead of training");
 ABSL_FLAG(std::vector<std::string>, similar, {}, "words whose neighbours are printed: king,year");
 ABSL_FLAG(std::vector<std::string>, analogies, {},
           "triples a:b:c, printed as a:b = c:?; for example king:man:queen");
