@@ -127,21 +127,17 @@ void add_product_vectors(const float* a, const float* b, const ProductLoop& row,
 template <bool kIsOne>
 void add_product_rows(const float* a, const float* b, const ProductLoop& row, int64_t rows,
                       int64_t n, double* sums) {
-  for (int64_t first = 0; first < n;) {
-    const int64_t vectors = (n - first + kFloats - 1) / kFloats;
-    const auto add = [&]<int k>(std::integral_constant<int, k>) {
-      add_product_vectors<kIsOne, k>(a, b, row, rows, first, n, sums);
-      first += k * kFloats;
-    };
-    if (vectors == 4 || vectors >= 6)  // the last vector and that before are added together
-      add(std::integral_constant<int, 4>());
-    else if (vectors >= 3)
-      add(std::integral_constant<int, 3>());
-    else if (vectors == 2)
-      add(std::integral_constant<int, 2>());
-    else
-      add(std::integral_constant<int, 1>());
-  }
+  int64_t vectors = (n + kFloats - 1) / kFloats;
+  const auto add = [&]<int k>(std::integral_constant<int, k>) {
+    const int64_t first = (n + kFloats - 1) / kFloats - vectors;
+    add_product_vectors<kIsOne, k>(a, b, row, rows, first * kFloats, n, sums);
+    vectors -= k;
+  };
+  while (vectors == 4 || vectors >= 6)  // the last vector and that before are added together
+    add(std::integral_constant<int, 4>());
+  if (vectors >= 3) add(std::integral_constant<int, 3>());
+  if (vectors == 2) add(std::integral_constant<int, 2>());
+  if (vectors == 1) add(std::integral_constant<int, 1>());
 }
 
 /// Sums over rows, in the order of ColumnReduction.
@@ -251,7 +247,7 @@ int64_t ProductLoops::Nest::count() const {
 std::optional<ProductLoops> ProductsInRegisters::accepts(const Tensor& a, const Tensor& b,
                                                          const Tensor& y) {
   for (const Tensor* x : {&a, &b, &y})
-    if (x->storage().is_packed() || x->dtype() != f32) return {};
+    if (x->dtype() != f32) return {};
   if (a.numel() == 0 || !y.is_contiguous()) return {};
   ProductLoops found;
   const ProductNest* last = nullptr;  // of the loop within
@@ -274,6 +270,12 @@ std::optional<ProductLoops> ProductsInRegisters::accepts(const Tensor& a, const 
       nest.push(loop);
   }
   if (last == nullptr || (!found.by_rows && found.reduced.rank == 0)) return {};
+  // While a step is recorded, its values have no memory yet, as packed ones. Separate calls of a
+  // product and a sum can join a segment, which pays off more if the columns are few.
+  const bool is_packed = a.storage().is_packed() || b.storage().is_packed();
+  if (is_packed && (found.by_rows || found.columns.inner().size < 2 * kFloats ||
+                    (a.is_contiguous() && b.is_contiguous())))
+    return {};
   for (ProductNest* nest : {&found.kept, &found.reduced, &found.columns})
     std::reverse(nest->loops.begin(), nest->loops.begin() + nest->rank);
   const ProductLoop inner = found.columns.inner();
