@@ -14,6 +14,7 @@
 #include "backends/cpu/tools/index_loops.h"
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/map.h"
+#include "core/dispatch/dispatcher.h"
 #include "ops/index.h"
 
 namespace tapegrad::backends::cpu {
@@ -350,9 +351,37 @@ void masked_fill(const Tensor& x, const Tensor& mask, Number value, Tensor& y) {
   map<W, W, bool>(fill, y, x, mask);
 }
 
+/// Copies the rows of a contiguous x that the index names, for one block of the index after
+/// another.
+template <typename T>
+constinit const RowFunctions<const Tensor&, const Tensor&, int, Tensor&> kSelectedRows{
+    .divided = 1 << 1 | 1 << 3,
+    .sums = 0,
+    .divide = [](const Tensor& x, const Tensor& index, int dim, Tensor& y) -> RowDivision {
+      const bool is_simple =
+          dim == 0 && x.is_contiguous() && index.is_contiguous() && y.is_contiguous();
+      return {.rows = is_simple ? index.numel() : 0};
+    },
+    .run =
+        [](const RowBlock&, const Tensor& x, const Tensor& index, int, Tensor& y) {
+          const int64_t* which = index.data<int64_t>();
+          const int64_t count = index.numel(), block = y.numel() / count;
+          const T* from = x.data<T>();
+          T* to = y.data<T>();
+          for (int64_t k = 0; k < count; ++k, to += block) {
+            fetch_run(from + which[std::min(k + kSourcesAhead, count - 1)] * block,
+                      std::min<int64_t>(block, 256 / sizeof(T)));
+            std::memcpy(to, from + which[k] * block, size_t(block) * sizeof(T));
+          }
+        },
+    .finish = nullptr,
+};
+
 }  // namespace
 
 void register_index() {
+  kernels::index_select.set_rows(DeviceType::kCpu, f32, kSelectedRows<float>);
+  kernels::index_select.set_rows(DeviceType::kCpu, f64, kSelectedRows<double>);
   set<kernels::scan_index>(TypeList<int64_t>{},
                            []<typename T>(TypeTag<T>, auto&... a) { scan_index(a...); });
   set<kernels::index_select>(

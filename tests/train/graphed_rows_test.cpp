@@ -189,6 +189,40 @@ TEST(SegmentOfRows, ExtremesOfShortRowsJoin) {
     }
 }
 
+/// Rows that an index names are copied into a block of the segment that reads them.
+TEST(SegmentOfRows, SelectedRowsJoinWhatReadsThem) {
+  const Variable from = randint(0, 300, {9000}), to = randint(0, 300, {9000});
+  const Variable table = randint(0, 300, {40, 50});
+  for (const DType dtype : {f32, f64})
+    for (const int64_t width : {1, 5, 16, 44}) {
+      SCOPED_TRACE(width);
+      expect_same_bits(
+          [=](GraphedStep::Inputs in) -> Variables {
+            const Variable x = leaf(in[0]);
+            const Variable messages = index_select(x, 0, from) * exp(-index_select(x, 0, to));
+            const Variable loss = sum(tanh(messages)) + sum(square(embedding(table, x) * 0.5));
+            loss.backward();
+            return {loss, x.grad()};
+          },
+          {randn({300, width}).to(dtype)}, width >= 16 ? "  index_select at" : "");
+    }
+}
+
+/// The gradient of a factor is one call, without memory for the products, or a product and a sum,
+/// which can join a segment.
+TEST(SegmentOfRows, GradientsOfBroadcastFactorsKeepTheirBits) {
+  for (const int64_t width : {16, 40, 300})
+    expect_same_bits(
+        [](GraphedStep::Inputs in) -> Variables {
+          const Variable m = leaf(in[0]), u = leaf(in[1]);
+          const Variable p = softmax(sum(m * u.unsqueeze(1), -1), -1);
+          const Variable loss = sum(square(sum(p.unsqueeze(-1) * m, 1)));
+          loss.backward();
+          return {loss, m.grad(), u.grad()};
+        },
+        {randn({6, 50, width}), randn({6, width})});
+}
+
 TEST(SegmentOfRows, SlicesOfRowsAreOperands) {
   expect_same_bits(
       [](GraphedStep::Inputs in) -> Variables {
