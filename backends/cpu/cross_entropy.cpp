@@ -8,6 +8,7 @@
 #include "backends/cpu/tools/map.h"
 #include "backends/cpu/tools/reduce_block.h"
 #include "backends/cpu/tools/reducers.h"
+#include "backends/cpu/tools/short_rows.h"
 #include "ops/loss.h"
 
 namespace tapegrad::backends::cpu {
@@ -61,6 +62,27 @@ C sum_of_losses(const T* row, int64_t classes, const C* w, C top, C log_sum) {
   return sum;
 }
 
+/// Computes the losses and statistics of up to kTileOfRows short rows, whose lanes are independent.
+void loss_of_tile(const float* x, const int64_t* ids, int64_t rows, int64_t classes, const float* w,
+                  int64_t ignored, float* losses, float* tops, float* logs) {
+  using B = Batch<float>;
+  B columns[kShortRow], top(-std::numeric_limits<float>::infinity()), sums(0.0f);
+  load_columns(x, rows, classes, columns);
+  for (int64_t c = 0; c < classes; ++c)  // NaN is the largest
+    top = xsimd::select(!(columns[c] <= top) && top == top, columns[c], top);
+  for (int64_t c = 0; c < classes; ++c) sums += functions::exp_of_negative(columns[c] - top);
+  const B log_sum = Functions<B>::log(sums);
+  alignas(64) float lanes[2][kTileOfRows];
+  top.store_aligned(lanes[0]), log_sum.store_aligned(lanes[1]);
+  for (int64_t r = 0; r < rows; ++r) {
+    tops[r] = lanes[0][r], logs[r] = lanes[1][r];
+    const int64_t id = ids[r];
+    losses[r] = id == ignored
+                    ? 0.0f
+                    : (w != nullptr ? w[id] : 1.0f) * (logs[r] - (x[r * classes + id] - tops[r]));
+  }
+}
+
 /// Rows per task.
 int64_t rows_per_block(int64_t classes) { return std::max<int64_t>(1, 8192 / (classes + 1)); }
 
@@ -102,6 +124,12 @@ void of_rows(const Tensor& x, const Tensor& target, const Tensor& weight,
     if (share > 0) loss += share * sum_of_losses(row, classes, w, top, log_sum);
     out[r] = loss;
   };
+  if constexpr (std::is_same_v<T, float>)
+    if (classes < kShortRow && share == 0)
+      return for_each_tile_of_rows(rows, classes, kParallel, [&](int64_t first, int64_t count) {
+        loss_of_tile(in + first * classes, ids + first, count, classes, w, spec.ignore_index,
+                     out + first, tops + first, logs + first);
+      });
   for_each_block(rows, rows_per_block(classes), [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) row_loss(r);
   });

@@ -87,6 +87,31 @@ TEST(Loss, CrossEntropyIsNllOfLogSoftmax) {
   EXPECT_NEAR(cross_entropy(x, target).item(), nll_loss(log_softmax(x, 1), target).item(), 1e-14);
 }
 
+/// Rows of few classes are computed in lanes, together with others: no row depends on the others.
+TEST(Loss, CrossEntropyOfShortRowsDependsOnTheRowAlone) {
+  for (const int64_t classes : {1, 2, 5, 7, 16, 17, 31, 32}) {
+    std::vector<double> values = (randn({37, classes}) * 8).to_vector<double>();
+    std::vector<int64_t> targets;
+    for (int64_t r = 0; r < 37; ++r) targets.push_back(r % 5 == 4 ? -100 : r % classes);
+    values[size_t(3 * classes)] = NAN;
+    if (classes > 1) values[size_t(6 * classes + (7 % classes))] = -HUGE_VAL;
+    const Variable x = leaf(values, {37, classes}, f32), weight = rand({classes}) + 0.5;
+    const auto losses = [](const Variable& rows, const Variable& to, const Variable& factors) {
+      return cross_entropy(rows, to, {.weight = factors, .reduction = Reduction::kNone});
+    };
+    const Variable all = losses(x, ids(targets), weight);
+    const Variable exact = losses(x.to(f64), ids(targets), weight.to(f64));
+    for (int64_t r = 0; r < 37; ++r) {
+      const Variable one = losses(narrow(x, 0, r, 1), ids({targets[size_t(r)]}), weight);
+      const double loss = all[r].item(), wanted = exact[r].item();
+      EXPECT_EQ(std::isnan(loss), r == 3) << classes;
+      if (r == 3) continue;
+      EXPECT_EQ(loss, one[0].item()) << classes << ", row " << r;
+      EXPECT_NEAR(loss, wanted, 2e-6 * (1 + std::abs(wanted))) << classes << ", row " << r;
+    }
+  }
+}
+
 TEST(Loss, ClassIdsOfAnyIntegerType) {
   const Variable x = leaf({1, 2, 3, 4}, {2, 2});
   const double expected = cross_entropy(x, ids({1, 0})).item();
