@@ -14,6 +14,7 @@
 #include "backends/cpu/tools/index_loops.h"
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/map.h"
+#include "backends/cpu/tools/wide_sum.h"
 #include "core/dispatch/dispatcher.h"
 #include "ops/index.h"
 
@@ -246,6 +247,30 @@ void add_narrow_rows(const T* from, const int64_t* which, int64_t lines, int64_t
   }
 }
 
+/// Sums kVectors vectors of columns, from column `first` on, of the sources `order`[begin] ...
+/// [end - 1]; `count` is the number of all sources. The last vector overlaps the one before if it
+/// would end behind column `width`.
+template <int kVectors>
+void sum_sources(const float* from, const int64_t* order, int64_t begin, int64_t end, int64_t count,
+                 int64_t inner, int64_t first, int64_t width, double* sums) {
+  Doubles part[kVectors];
+  int64_t column[kVectors];
+  unrolled<kVectors>([&](auto v) {
+    part[v()] = Doubles{};
+    column[v()] = std::min(first + v() * kDoubles, width - kDoubles);
+  });
+  for (int64_t k = begin; k < end; ++k) {
+    const float* line = from + order[k] * inner;
+    // The sources of the next rows are elsewhere in memory.
+    const float* ahead = from + order[std::min(k + kSourcesAhead, count - 1)] * inner;
+    unrolled<kVectors>([&](auto v) {
+      if (v() % 2 == 0) fetch(ahead + column[v()]);
+      part[v()] += widen(load_vector<HalfFloats>(line + column[v()]));
+    });
+  }
+  unrolled<kVectors>([&](auto v) { std::memcpy(sums + column[v()], &part[v()], sizeof(Doubles)); });
+}
+
 template <typename T>
 void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha, Tensor& y) {
   using S = IndexSum<T>;
@@ -290,12 +315,25 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
     const int64_t o = task / blocks / row_count;
     const int64_t width = std::min(kColumns, inner - column);
     S sum[kColumns];
-    std::fill_n(sum, width, S(0));
-    for (int64_t k = sources.begin(row); k < sources.end(row); ++k) {
-      const T* line = from + (o * count + order[k]) * inner + column;
-      // The sources of the next rows are elsewhere in memory.
-      if (k + kSourcesAhead < count)
-        fetch_run(from + (o * count + order[k + kSourcesAhead]) * inner + column, width);
+    const T* lines = from + o * count * inner + column;
+    const int64_t begin = sources.begin(row), end = sources.end(row);
+    int64_t done = 0;
+    if constexpr (std::is_same_v<T, float>) {
+      const auto add = [&]<int k>(std::integral_constant<int, k>) {
+        for (; width - done > (k == 1 ? 0 : (k - 1) * kDoubles); done += k * kDoubles)
+          sum_sources<k>(lines, order, begin, end, count, inner, done, width, sum);
+      };
+      if (width >= kDoubles) {
+        add(std::integral_constant<int, 8>());
+        add(std::integral_constant<int, 4>());
+        add(std::integral_constant<int, 2>());
+        add(std::integral_constant<int, 1>());
+      }
+    }
+    if (done < width) std::fill_n(sum, width, S(0));
+    for (int64_t k = begin; done < width && k < end; ++k) {
+      const T* line = lines + order[k] * inner;
+      if (k + kSourcesAhead < count) fetch_run(lines + order[k + kSourcesAhead] * inner, width);
       for (int64_t i = 0; i < width; ++i) sum[i] += S(line[i]);
     }
     T* target = to + (o * size + (few ? named[size_t(row)] : row)) * inner + column;
