@@ -31,9 +31,8 @@ inline Images load_images(const std::string& path, tapegrad::MnistOptions option
 /// Help of the flag --data_dir.
 inline constexpr const char* kDataHelp =
     "folder of four IDX files, plain or gzipped, mnist.npz, Debian's digits.csv.gz, or \"drawn\" "
-    "for "
-    "drawn digits; empty takes the first that exists: Debian's Fashion-MNIST, Debian's digits, "
-    "drawn";
+    "for drawn digits; if empty, the first that exists: Debian's Fashion-MNIST, Debian's digits, "
+    "drawn digits";
 
 /// Keeps the first images of both parts; 0 keeps all.
 inline void keep_first(tapegrad::Mnist& data, int64_t train, int64_t test) {

@@ -183,25 +183,12 @@ int64_t saved(const std::filesystem::path& file, const nn::Sequential& net) {
   return int64_t(std::filesystem::file_size(file));
 }
 
-void run() {
-  examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), int64_t(1));
-  examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(1));
-  examples::in_range("--train", absl::GetFlag(FLAGS_train), int64_t(0));
-  examples::in_range("--test", absl::GetFlag(FLAGS_test), int64_t(0));
-  examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
-  auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
-  const bool is_kept = !examples::run_file(out, absl::GetFlag(FLAGS_resume)).empty();
-  examples::use_device(absl::GetFlag(FLAGS_device));
-  const examples::ScratchFolder scratch;
-  if (out.empty()) out = scratch.path();
-
-  auto [data, source] = examples::load_images(absl::GetFlag(FLAGS_data_dir));
-  examples::keep_first(data, absl::GetFlag(FLAGS_train), absl::GetFlag(FLAGS_test));
-  std::cout << data.train.size() << " training and " << data.test.size() << " test images, "
-            << source << "; 784 -> 256 -> 128 -> 10, " << absl::GetFlag(FLAGS_epochs)
-            << " epochs on " << tg::default_device() << "\n\n"
-            << "trained in                accuracy%     loss  seconds   peak MB  file MB\n";
-
+/// Trains a network in each mode, and prints a line for each. The runs keep their states in `out`
+/// if `is_kept`. Returns the float32 network. Throws Error if the accuracies in float64 and float32
+/// differ by more than kMostDifference.
+nn::Sequential train_in_each_mode(const tg::Mnist& data, const std::filesystem::path& out,
+                                  bool is_kept) {
+  std::cout << "trained in                accuracy%     loss  seconds   peak MB  file MB\n";
   const std::vector<Mode> modes = {{"float64", tg::f64},
                                    {"float32", tg::f32},
                                    {"bfloat16 by autocast", tg::f32, tg::bf16},
@@ -228,12 +215,17 @@ void run() {
                     " points");
   std::cout << "float64 and float32 differ by " << std::setprecision(2) << difference
             << " points\n";
+  return trained;
+}
 
+/// Evaluates a float32 network, and the network in narrower types, and prints a line for each.
+void evaluate_in_each_type(nn::Sequential trained, const tg::TensorDataset& test,
+                           const std::filesystem::path& out) {
   std::cout << "\nthe float32 net used in   accuracy%    drop  max |dlogit|  seconds  file MB\n";
   const auto float32 = [](const nn::Sequential& net) {
     return [&net](const Variable& x) { return net(x); };
   };
-  const Result reference = evaluate(float32(trained), data.test);
+  const Result reference = evaluate(float32(trained), test);
   print_inference_line("float32", reference, reference,
                        saved(out / "float32.safetensors", trained));
   for (const tg::DType dtype : {tg::f16, tg::bf16}) {
@@ -241,19 +233,39 @@ void run() {
     net.to(dtype);
     const auto file = out / (std::string(tg::name(dtype)) + ".safetensors");
     print_inference_line(std::string(tg::name(dtype)),
-                         evaluate([&](const Variable& x) { return net(x.to(dtype)); }, data.test),
+                         evaluate([&](const Variable& x) { return net(x.to(dtype)); }, test),
                          reference, saved(file, net));
   }
   const auto half = out / "reloaded.safetensors";
   tg::save(half, trained, {.dtype = tg::f16});
   nn::Sequential reloaded = make_net();
   tg::load(half, reloaded);  // back to float32
-  print_inference_line("float32 from a f16 file", evaluate(float32(reloaded), data.test), reference,
+  print_inference_line("float32 from a f16 file", evaluate(float32(reloaded), test), reference,
                        int64_t(std::filesystem::file_size(half)));
   const Int8Net int8(trained);
   tg::save(out / "int8.safetensors", int8.state());
-  print_inference_line("int8, product in int32", evaluate(int8, data.test), reference,
+  print_inference_line("int8, product in int32", evaluate(int8, test), reference,
                        int64_t(std::filesystem::file_size(out / "int8.safetensors")));
+}
+
+void run() {
+  examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), int64_t(1));
+  examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(1));
+  examples::in_range("--train", absl::GetFlag(FLAGS_train), int64_t(0));
+  examples::in_range("--test", absl::GetFlag(FLAGS_test), int64_t(0));
+  examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
+  auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const bool is_kept = !examples::run_file(out, absl::GetFlag(FLAGS_resume)).empty();
+  examples::use_device(absl::GetFlag(FLAGS_device));
+  const examples::ScratchFolder scratch;
+  if (out.empty()) out = scratch.path();
+
+  auto [data, source] = examples::load_images(absl::GetFlag(FLAGS_data_dir));
+  examples::keep_first(data, absl::GetFlag(FLAGS_train), absl::GetFlag(FLAGS_test));
+  std::cout << data.train.size() << " training and " << data.test.size() << " test images, "
+            << source << "; 784 -> 256 -> 128 -> 10, " << absl::GetFlag(FLAGS_epochs)
+            << " epochs on " << tg::default_device() << "\n\n";
+  evaluate_in_each_type(train_in_each_mode(data, out, is_kept), data.test, out);
 }
 
 }  // namespace

@@ -45,36 +45,15 @@ Variable pictures(const Variable& logits) {
   return reshape(sigmoid(logits), {logits.size(0), kSide, kSide});
 }
 
-void run() {
-  examples::at_least(1, {{"--train", absl::GetFlag(FLAGS_train)},
-                         {"--test", absl::GetFlag(FLAGS_test)},
-                         {"--batch_size", absl::GetFlag(FLAGS_batch_size)},
-                         {"--width", absl::GetFlag(FLAGS_width)},
-                         {"--code", absl::GetFlag(FLAGS_code)}});
-  examples::at_least(0, {{"--epochs", absl::GetFlag(FLAGS_epochs)}});
-  examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
-  const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
-  const std::string checkpoint = examples::run_file(out, absl::GetFlag(FLAGS_resume));
-  examples::use_device(absl::GetFlag(FLAGS_device));
-  tg::manual_seed(absl::GetFlag(FLAGS_seed));
+/// Returns the first images, at most `most`, as rows [images, pixels] on the default device.
+Variable first_rows(const Variable& images, int64_t most) {
+  return flatten(tg::narrow(images, 0, 0, std::min(most, images.size(0))), 1)
+      .to(tg::default_device());
+}
 
-  const auto [data, source] = examples::load_images(absl::GetFlag(FLAGS_data_dir));
-  if (source != tg::kFashionMnistDir && absl::GetFlag(FLAGS_data_dir).empty())
-    std::cout << tg::kFashionMnistDir << " does not exist (Debian's package "
-              << "dataset-fashion-mnist): using " << source << '\n';
-  const auto flat = [](const Variable& images, int64_t most) {
-    return flatten(tg::narrow(images, 0, 0, std::min(most, images.size(0))), 1)
-        .to(tg::default_device());
-  };
-  const Variable train = flat(data.train.data(), absl::GetFlag(FLAGS_train));
-  const Variable test = flat(data.test.data(), absl::GetFlag(FLAGS_test));
-
-  vae::Vae model(kPixels, absl::GetFlag(FLAGS_width), absl::GetFlag(FLAGS_code));
-  model.to(tg::default_device());
-  std::cout << source << ": " << train.size(0) << " training and " << test.size(0)
-            << " test images; " << model.parameter_count() << " parameters on "
-            << tg::default_device() << '\n';
-
+/// Trains the model, and continues the run whose state is in `checkpoint`, if it is to be resumed.
+void train_model(vae::Vae& model, const Variable& train, const Variable& test,
+                 const std::string& checkpoint) {
   optim::Adam optimizer(model, absl::GetFlag(FLAGS_lr));
   tg::History history;
   tg::TrainingState state;
@@ -102,8 +81,10 @@ void run() {
     if (!checkpoint.empty()) state.save(checkpoint);
   }
   examples::print_fastest_step(best);
-  if (out.empty()) return;
+}
 
+/// Writes images drawn from random codes, test images with their copies, and the weights.
+void write_results(const vae::Vae& model, const Variable& test, const std::filesystem::path& out) {
   const tg::NoGrad no_grad;
   examples::save_png((out / "samples.png").string(),
                      pictures(model.decode(tg::randn({48, absl::GetFlag(FLAGS_code)}))), 12);
@@ -115,6 +96,35 @@ void run() {
   tg::save((out / "model.safetensors").string(), model);
   std::cout << "written to " << out.string() << ": samples.png (drawn from random codes), "
             << "copies.png (test images above, their copies below), model.safetensors\n";
+}
+
+void run() {
+  examples::at_least(1, {{"--train", absl::GetFlag(FLAGS_train)},
+                         {"--test", absl::GetFlag(FLAGS_test)},
+                         {"--batch_size", absl::GetFlag(FLAGS_batch_size)},
+                         {"--width", absl::GetFlag(FLAGS_width)},
+                         {"--code", absl::GetFlag(FLAGS_code)}});
+  examples::at_least(0, {{"--epochs", absl::GetFlag(FLAGS_epochs)}});
+  examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
+  const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const std::string checkpoint = examples::run_file(out, absl::GetFlag(FLAGS_resume));
+  examples::use_device(absl::GetFlag(FLAGS_device));
+  tg::manual_seed(absl::GetFlag(FLAGS_seed));
+
+  const auto [data, source] = examples::load_images(absl::GetFlag(FLAGS_data_dir));
+  if (source != tg::kFashionMnistDir && absl::GetFlag(FLAGS_data_dir).empty())
+    std::cout << tg::kFashionMnistDir << " does not exist (Debian's package "
+              << "dataset-fashion-mnist): using " << source << '\n';
+  const Variable train = first_rows(data.train.data(), absl::GetFlag(FLAGS_train));
+  const Variable test = first_rows(data.test.data(), absl::GetFlag(FLAGS_test));
+
+  vae::Vae model(kPixels, absl::GetFlag(FLAGS_width), absl::GetFlag(FLAGS_code));
+  model.to(tg::default_device());
+  std::cout << source << ": " << train.size(0) << " training and " << test.size(0)
+            << " test images; " << model.parameter_count() << " parameters on "
+            << tg::default_device() << '\n';
+  train_model(model, train, test, checkpoint);
+  if (!out.empty()) write_results(model, test, out);
 }
 
 }  // namespace
