@@ -181,8 +181,8 @@ class Alignments {
   double* beside_;  // beta, shares and next_equal
 };
 
-/// There is a block for each example, seldom more than one for a multiprocessor: with this bound
-/// nvcc keeps everything in registers.
+/// Each example has a block, and a multiprocessor seldom has more than one block. The bound of one
+/// block lets nvcc keep all variables in registers.
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 1)
     align(Examples of, const T* log_probs, const int64_t* labels, int64_t examples, int64_t classes,

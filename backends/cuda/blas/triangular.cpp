@@ -24,8 +24,8 @@ TG_ROUTINES(float, S)
 TG_ROUTINES(double, D)
 #undef TG_ROUTINES
 
-/// Triangles up to this size are solved by one call for the batch, larger ones by a call each. Not
-/// measured.
+/// Triangles up to this size are solved by one call for the batch, larger triangles by a call each.
+/// Not measured.
 constexpr int64_t kSmall = 128;
 
 }  // namespace

@@ -165,7 +165,8 @@ class Graph {
     std::array<int64_t, 2> size, stride, padding;
   };
   void pool(const Windows& windows, Value x, Value y);
-  /// The gradient of average pooling. It does not depend on x and y, but some kernels require them.
+  /// Adds the operation of average pooling's gradient, which does not depend on x and y; some
+  /// kernels require both.
   void pool_backward(const Windows& windows, Value x, Value y, Value dy, Value dx);
 
   /// Returns the first engine, in cuDNN's order of preference, that is deterministic and needs a

@@ -115,8 +115,8 @@ inline bool is_countable(const Tensor& x) {
          (rows == 0 || columns <= kMost / rows);
 }
 
-/// Matrices up to this size are factorized by one call for the batch, larger ones by a call each.
-/// Not measured.
+/// Matrices up to this size are factorized by one call for the batch, larger matrices by a call
+/// each. Not measured.
 inline constexpr int kSmall = 128;
 /// The batched Jacobi methods take matrices up to this size.
 inline constexpr int kSmallOfJacobi = 32;

@@ -12,9 +12,9 @@ struct Factors {
   Tensor left, right;
 };
 
-/// Small matrices in one call, by Jacobi's method. The library computes all columns of u, and of v
-/// instead of vh. It fails without memory for them, even if they are not wanted
-/// (aten/src/ATen/native/cuda/linalg of pytorch/pytorch).
+/// Decomposes small matrices in one call, by Jacobi's method. The library computes all columns of
+/// u, and of v instead of vh. The call fails without memory for u and v, even if they are not
+/// wanted (aten/src/ATen/native/cuda/linalg of pytorch/pytorch).
 template <typename T>
 bool svd_of_small(const Use& use, Tensor& a0, Tensor& u, Tensor& s, Tensor& vh, Tensor& info) {
   const Matrices<T> a(a0);

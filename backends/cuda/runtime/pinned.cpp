@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kSmallest = size_t(64) << 10;  // block sizes are powers of two times this
 constexpr size_t kLargest = size_t(64) << 20;   // largest block; larger copies are left to CUDA
 constexpr int64_t kMost = int64_t(256) << 20;   // per device; beyond it, copies wait for earlier
-                                                // ones
+                                                // copies
 
 size_t size_of_block(size_t bytes) {
   constexpr size_t kPage = size_t(2) << 20;
