@@ -214,6 +214,7 @@ JacobianProduct hvp(F f, const Variable& x, const Variable& v = {}, FunctionalOp
         detail::hvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
   });
 }
+/// Overload for lists: v has one entry per input, and so have the products.
 template <typename F>
 Products hvp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
              FunctionalOptions options = {}, Where where = Where::current()) {

@@ -9,8 +9,9 @@
 
 namespace tapegrad {
 
-/// Sizes are in bytes and rounded up to the allocator's size classes. Tensors smaller than 1 KiB
-/// use the small-object pool (core/base/free_list.h) and are not counted.
+/// Use of a device's memory. Sizes are in bytes and rounded up to the allocator's size classes.
+/// Tensors smaller than 1 KiB use the small-object pool (core/base/free_list.h) and are not
+/// counted.
 struct MemoryStats {
   int64_t in_use = 0;
   int64_t peak = 0;                // largest in_use since the start or reset_peak_memory()
@@ -43,6 +44,7 @@ Allocator& allocator(DeviceType type);
 void set_allocator(DeviceType type, Allocator* allocator);
 
 MemoryStats memory_stats(Device device = cpu);
+/// Sets MemoryStats::peak to the bytes in use.
 void reset_peak_memory(Device device = cpu);
 /// Limits the bytes in use plus the bytes cached; -1 removes the limit.
 void set_memory_limit(int64_t bytes, Device device = cpu);

@@ -30,7 +30,7 @@ template <typename E>
 class Choice {
  public:
   constexpr Choice(E value) : value_(value) {}
-  /// Throws ArgumentError for an unknown name; the error lists the known ones.
+  /// Throws ArgumentError for an unknown name; the error lists the known names.
   template <std::convertible_to<std::string_view> Name>
   Choice(const Name& name, Where where = Where::current()) : value_(parse(name, where)) {}
   constexpr operator E() const { return value_; }

@@ -57,10 +57,11 @@ std::string why_unavailable(Device device);  // empty if available
 /// Returns the device that creation functions use if none is given: initially TAPEGRAD_DEVICE if
 /// set, else the CPU. Throws DeviceError if the device cannot be used.
 Device default_device();
+/// Throws DeviceError if the device cannot be used.
 void set_default_device(Device device, Where where = Where::current());
 
-/// Returns the device if it is available, otherwise the CPU. Prints one notice to stderr in the
-/// latter case. Used by `x | gpu`.
+/// Returns the device if it is available. Otherwise returns the CPU and prints a notice to stderr,
+/// once. Used by `x | gpu`.
 Device device_or_cpu(Device device);
 
 }  // namespace tapegrad

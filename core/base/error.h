@@ -38,12 +38,15 @@ struct Error : std::runtime_error {
 struct ArgumentError : Error {
   using Error::Error;
 };
+/// Shapes that an op does not accept, or that do not match.
 struct ShapeError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
+/// An index or a dimension out of range.
 struct IndexError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
+/// A dtype that an op does not accept, or an unknown name of a dtype.
 struct DTypeError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
@@ -60,6 +63,7 @@ struct AutogradError : Error {
 struct KernelError : Error {
   using Error::Error;
 };
+/// The memory of a device, or its limit (core/base/allocator.h), is exhausted.
 struct OutOfMemory : Error {
   using Error::Error;
 };

@@ -61,7 +61,7 @@ class DrawObserver {
  protected:
   ~DrawObserver() = default;
 };
-/// Hands out disjoint parts of one random stream. Thread-safe.
+/// Generator that hands out disjoint parts of one random stream. Thread-safe.
 class RandomGenerator {
  public:
   explicit RandomGenerator(uint64_t seed = 0) : state_{seed, 0} {}

@@ -1,5 +1,5 @@
 // RecordedCall: a kernel call with its arguments by value, which can be repeated. A captured step
-// on the CPU is a list of them (core/autograd/internal/recorded_step.h).
+// on the CPU is a list of recorded calls (core/autograd/internal/recorded_step.h).
 //
 // An argument of a kernel is a Tensor, a RandomState, or a value without tensors that is safe to
 // copy. A struct that holds tensors has each_tensor(visit), which calls visit(tensor, is_written)
@@ -70,7 +70,7 @@ struct RowFunctions {
   void (*finish)(const std::byte* sums, Arguments...);  // of the whole call; null without sums
 };
 
-/// Receives the tensors and random states of a recorded call.
+/// Interface that receives the tensors and random states of a recorded call.
 class ArgumentVisitor {
  public:
   virtual void on_argument(int /*number*/) {}
@@ -81,7 +81,7 @@ class ArgumentVisitor {
   ~ArgumentVisitor() = default;
 };
 
-/// A call whose arguments are copies.
+/// A recorded call of a kernel with any signature.
 class RecordedCall {
  public:
   virtual ~RecordedCall() = default;
@@ -90,7 +90,7 @@ class RecordedCall {
   virtual void run() = 0;
   /// Calls the kernel's function without a dispatch, for a part of the operands.
   virtual void run_part() = 0;
-  /// Shows all tensors that are not empty and all random states.
+  /// Passes all tensors that are not empty and all random states to the visitor.
   virtual void visit(ArgumentVisitor& visitor) = 0;
   /// Returns how the kernel computes blocks of rows, by the four functions below.
   virtual RowDivision divide_rows() { return {}; }
@@ -98,15 +98,15 @@ class RecordedCall {
   virtual unsigned sum_arguments() const { return 0; }
   virtual void run_rows(const RowBlock&) {}
   virtual void finish_rows(const std::byte* /*sums*/) {}
-  /// Makes the activation that `behind` computes of this call's result the epilogue of this call,
-  /// which then writes `result`. Returns false without an effect if the kernel takes no such
-  /// epilogue. A kernel takes one if its last arguments are an Epilogue (ops/epilogue.h) and the
-  /// result.
+  /// Makes an activation the epilogue of this call, which then writes `result`. `behind` is the
+  /// kernel of the activation, whose operand is the result of this call. Returns false without an
+  /// effect if this call's kernel does not take the epilogue. A kernel takes an epilogue if its
+  /// last arguments are an Epilogue (ops/epilogue.h) and the result.
   virtual bool absorb(const KernelTable& behind, const Tensor& result) = 0;
   /// Returns null if the call cannot be copied.
   virtual std::unique_ptr<RecordedCall> copy() const = 0;
-  /// Returns whether another call is one of the same kernel with equal arguments. Tensors, random
-  /// states, and arguments without operator== count as equal.
+  /// Returns whether another call has the same kernel and equal arguments. Tensors, random states,
+  /// and arguments without operator== count as equal.
   virtual bool has_numbers_of(const RecordedCall& other) const = 0;
   virtual std::string_view name() const = 0;
   /// Returns the kernel; null if the call is a check.
@@ -148,8 +148,8 @@ template <typename T>
 concept ComparedArgument = requires(const T& a, const T& b) {
   { a == b } -> std::same_as<bool>;
 };
-/// Returns whether an argument has operator==. That of a container exists even if its elements
-/// cannot be compared.
+/// Returns whether an argument and, if it is a container, its elements have operator==. A container
+/// has operator== even if its elements cannot be compared.
 template <typename T>
 constexpr bool is_compared() {
   if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, RandomState>)

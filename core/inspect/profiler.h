@@ -13,8 +13,8 @@
 //   Sequential.7                                       7.633   15.1%     118.7       3.7
 //   ...
 //
-// A further column names the implementations that ran, such as "conv2d:dnnl", of kernels that have
-// several (core/dispatch/implementations.h).
+// For kernels with several implementations (core/dispatch/implementations.h), a further column
+// names the implementations that ran, such as "conv2d:dnnl".
 //
 // The time of an op in the forward pass excludes the ops that it is composed of. The time of a rule
 // in the backward pass includes all ops it runs. An optimizer step is one entry. On a GPU an op's
@@ -52,8 +52,8 @@ struct ProfileEntry {
   int64_t calls = 0;
   double seconds = 0;
   KernelWork work = {};
-  /// Implementations that ran of kernels that have several (core/dispatch/implementations.h):
-  /// "conv2d:dnnl".
+  /// Implementations that ran, such as "conv2d:dnnl", of kernels with several implementations
+  /// (core/dispatch/implementations.h).
   std::vector<std::string> implementations = {};
 
   double gflops_per_second() const { return seconds > 0 ? double(work.flops) / seconds * 1e-9 : 0; }

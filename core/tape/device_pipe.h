@@ -1,4 +1,4 @@
-// Moves several things at once to a device, if the device is available (core/base/device.h):
+// Moves several objects at once to a device, if the device is available (core/base/device.h):
 //
 //   auto [x, y, model] = std::tuple(inputs, targets, Net()) | gpu;
 #pragma once

@@ -28,16 +28,16 @@ class Tensor;
 class Variable;
 enum class Activation : int;  // ops/epilogue.h
 
-/// Receives a gradient; may return a replacement.
+/// Function that receives a gradient and may return a replacement.
 using GradientHook = std::function<Variable(const Variable& gradient)>;
-/// Receives the gradients that are passed to a node's rule, one per output (empty means zero); may
-/// replace them.
+/// Function that receives the gradients passed to a node's rule, one per output (empty means zero),
+/// and may replace the gradients.
 using NodePreHook = std::function<void(std::span<Variable> grad_outputs)>;
-/// Receives the gradients that a node's rule returned, one per input (empty means zero or not
-/// needed); may replace them.
+/// Function that receives the gradients that a node's rule returned, one per input (empty means
+/// zero or not needed), and may replace these gradients.
 using NodeHook = std::function<void(std::span<Variable> grad_inputs,  //
                                     std::span<const Variable> grad_outputs)>;
-/// Receives the gradient of a leaf after a backward pass has accumulated into it.
+/// Function that receives the gradient of a leaf after a backward pass has accumulated into it.
 using AccumulateHook = std::function<void(const Variable& gradient)>;
 
 /// Destination of a gradient: one output of a node. Empty for a constant.

@@ -68,7 +68,7 @@ namespace detail {
                                          std::initializer_list<const Tensor*> tensors);
 }  // namespace detail
 
-/// Tells which inputs need a gradient.
+/// The inputs that need a gradient.
 class Needs {
  public:
   explicit Needs(std::span<const TapeEdge> edges, const BackwardPass* pass = nullptr)
@@ -89,7 +89,7 @@ class Needs {
   const BackwardPass* pass_;  // the pass may need fewer gradients than were recorded; null: no pass
 };
 
-/// Visits the saved tensors of nodes, for pictures and statistics.
+/// Interface that receives the saved tensors of nodes, for pictures and statistics.
 class SavedVisitor {
  public:
   virtual void on_saved(const Tensor& value) = 0;
@@ -99,8 +99,8 @@ class SavedVisitor {
   ~SavedVisitor() = default;
 };
 
-/// Holds saved tensors in place of the nodes. core/autograd/checkpoint.h implements a store that
-/// recomputes them.
+/// Store that holds saved tensors in place of the nodes. core/autograd/checkpoint.h implements a
+/// store that recomputes the tensors.
 class SavedStore : public Counted {
  public:
   virtual ~SavedStore();
@@ -436,7 +436,7 @@ struct OpInput {
 ///   Variable tanh(Variable x, Where where) { return apply_over(Tanh{}, where, {std::move(x)}); }
 ///
 /// If the op has a member `static constexpr Activation kActivation`, it then becomes the epilogue
-/// of the node that made the input, if that node accepts it (TapeNode::absorb).
+/// of the node that made the input, if that node accepts the epilogue (TapeNode::absorb).
 template <typename Op, size_t N>
 Variable apply_over(Op op, Where where, const OpInput (&inputs)[N]);
 

@@ -103,9 +103,9 @@ static Leaf* leaf_at(const TapeEdge& edge) {
   return edge && edge.node->is_leaf() ? static_cast<Leaf*>(edge.node.get()) : nullptr;
 }
 
-/// Returns the leaf whose gradient the variable has, or null: the one at its edge or, after
-/// requires_grad_(false), the one that `retained` keeps, also if the variable has become the result
-/// of a write in place since. A gradient of retain_grad() is no leaf.
+/// Returns the leaf whose gradient the variable has, or null: the leaf at its edge or, after
+/// requires_grad_(false), the leaf that `retained` keeps, also if the variable has become the
+/// result of a write in place since. A gradient of retain_grad() belongs to no leaf.
 static Leaf* gradient_leaf(const TapeEdge& edge, const std::shared_ptr<Variable>& retained) {
   if (Leaf* leaf = leaf_at(edge)) return leaf;
   return retained ? leaf_at(retained->edge()) : nullptr;

@@ -71,7 +71,7 @@ class Variable : public VariableOps {
       fail_empty();
     return state_->value;
   }
-  /// value(), whose error names this line.
+  /// Returns value(). An error names the line `where`.
   const Tensor& value(Where where) const {
     if (!state_) [[unlikely]]
       fail_empty(where);

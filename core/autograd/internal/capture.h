@@ -38,9 +38,9 @@ class Capture : public StepObserver {
 
   /// Runs fn once. The outcome is one of three:
   /// - is_ready(): fn was recorded and not executed; call replay() next.
-  /// - neither: fn was executed as usual, and reason() tells why it could not be recorded. If fn
-  ///   waits for the device, the work recorded until then is executed first.
   /// - is_lost(): the recording was lost and nothing was executed; there may be an exception.
+  /// - neither is_ready() nor is_lost(): fn was executed as usual, and reason() tells why. If fn
+  ///   waits for the device, the work recorded until then is executed first.
   ///
   /// An exception of fn passes through, after the work recorded before it was executed.
   void record(const std::function<void()>& fn);
@@ -48,13 +48,13 @@ class Capture : public StepObserver {
   bool is_lost() const { return lost_; }
   const std::string& reason() const { return reason_; }
 
-  /// Returns whether fn would still do what was recorded, as far as is known: the tensors that the
-  /// graph reads are in use (not replaced by rebind(), for example) and require gradients as
+  /// Returns whether fn would make the recorded calls again, as far as is known: the tensors that
+  /// the graph reads are in use (not replaced by rebind(), for example) and require gradients as
   /// before, leaves have the same hooks, and the settings of on_setting() are unchanged.
   bool is_current() const;
   /// Enqueues the graph in the current stream without waiting. Throws ArgumentError if an earlier
   /// run found an argument that its op does not accept. Throws Changed, without an effect, if fn
-  /// would do something else.
+  /// would make other calls.
   void replay();
 
   // The functions below are for code that runs in fn.
@@ -141,8 +141,8 @@ class Capture : public StepObserver {
   }
   /// Returns the number of calls recorded so far; 0 if calls are not recorded one by one.
   virtual size_t call_count() const { return 0; }
-  /// Calls a function of before_replay(). Kernels that it calls do not run; on the CPU they update
-  /// the calls that were recorded after the first `calls` ones.
+  /// Calls a function of before_replay(). Kernels that the function calls do not run; on the CPU
+  /// they update recorded calls, from number `calls` on.
   virtual void run_part(const std::function<void()>& part, size_t /*calls*/) { part(); }
 
   bool saves_memory() const { return saves_memory_; }
@@ -173,7 +173,7 @@ class Capture : public StepObserver {
     RefPtr<TapeNode> leaf;
     Tensor into;         // the gradient that was added to; empty if there was none
     Variable result;     // the gradient of the leaf after a run
-    bool cleared;        // whether it was cleared before the first addition
+    bool cleared;        // whether the gradient was cleared before the first addition
     uint64_t hooks = 0;  // Leaf::hooks_state()
   };
   struct CapturedOperand {
@@ -204,10 +204,10 @@ class Capture : public StepObserver {
   std::vector<Part> parts_;
   std::vector<Gradient> gradients_;
   std::vector<ReadGradient> read_gradients_;
-  std::vector<CapturedOperand> operands_;  // of memory that was there before
+  std::vector<CapturedOperand> operands_;  // of memory that existed before the step
   std::vector<Tensor> constants_;
   std::vector<std::function<bool()>> settings_;
-  mutable uint64_t leaf_changes_ = 0;  // that is_current() has seen
+  mutable uint64_t leaf_changes_ = 0;  // number of changes that is_current() has seen
 };
 
 }  // namespace tapegrad

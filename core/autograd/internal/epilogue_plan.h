@@ -16,9 +16,10 @@ struct AbsorbedCall {
   size_t activation;
 };
 
-/// Removes such activations from the groups. Both calls have to be in the same group, or each alone
-/// in its group: an activation that runs block by block with other calls needs no separate pass
-/// over memory. `is_own` returns whether only calls refer to a storage.
+/// Removes the activations that become epilogues from the groups. The call of such an activation
+/// and the call of its operand have to be in one group, or each alone in its group: an activation
+/// that runs block by block with other calls needs no separate pass over memory. `is_own` returns
+/// whether only calls refer to a storage.
 std::vector<AbsorbedCall> absorb_activations(
     std::vector<StepCall>& calls, std::vector<StepGroup>& groups,
     const std::function<bool(const TensorStorage&)>& is_own);

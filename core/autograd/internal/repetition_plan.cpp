@@ -24,7 +24,7 @@ constexpr size_t kShareRead = 2, kShareKept = 8;
 constexpr std::string_view kFew[] = {"add", "sub",  "mul",        "neg",
                                      "abs", "relu", "leaky_relu", "square"};
 
-/// Kernels, besides elementwise ones, that take little more time than reading their operands.
+/// Kernels, besides elementwise kernels, that take little more time than reading their operands.
 constexpr std::string_view kCheap[] = {"batch_norm", "layer_norm"};
 
 /// Returns whether the sums of the kernel have another order if an operand has another layout in

@@ -15,8 +15,8 @@ class ResultObserver {
  public:
   /// Called after an op outside of rules, with its result and, if the op was recorded, its line.
   virtual void on_result(std::string_view op, Where where, const Tensor& y) = 0;
-  /// Called with each gradient that the rule of a node sends to an input, before it is summed with
-  /// others. A RowGradient is passed as its rows.
+  /// Called with each gradient that the rule of a node sends to an input, before the gradient is
+  /// summed with other gradients. A RowGradient is passed as its rows.
   virtual void on_gradient(const TapeNode& node, const Tensor& gradient) = 0;
 
  protected:

@@ -16,7 +16,7 @@ constexpr int64_t kCacheBytes = 32 * 1024, kMostBytes = 256 * 1024;
 constexpr int64_t kOperandBytes = 32 * 1024;  // of one operand
 constexpr int64_t kFewestElements = 512;      // of each result of a block, if the cache permits
 constexpr int64_t kSharedElements = 65536;    // elements for which a second thread pays off
-constexpr int64_t kFewestBlockRows = 8;       // of a block with kernels of whole rows, likewise
+constexpr int64_t kFewestBlockRows = 8;       // of a block with kernels of whole rows, if possible
 // Elements of the widest operand of a block with operands that are not contiguous, whose calls take
 // longer to begin than those of contiguous operands, and blocks of each thread, if there are as
 // many.

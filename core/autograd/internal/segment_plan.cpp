@@ -25,9 +25,9 @@ constexpr int64_t kLargestUnit = 32768;  // elements of an operand in the smalle
 constexpr size_t kMostCalls = 64;        // of a segment
 constexpr int kCandidates = 8;           // segments that a call may join, latest first
 
-constexpr size_t kNear = 16;  // calls before a repeated one, of which a segment may begin with one
+constexpr size_t kNear = 16;  // calls before a repeated call, one of which may begin a segment
 
-/// An operand, or several equal ones, of a call.
+/// An operand of a call, or several equal operands.
 struct Access {
   const TensorStorage* storage;
   bool is_written;
@@ -40,7 +40,7 @@ struct Access {
 struct CallInfo {
   std::vector<Access> accesses;
   int64_t rows = 0;       // into which the call can be divided; 0: not at all
-  bool is_fixed = false;  // whether it must be divided into these rows, or into fewer ones
+  bool is_fixed = false;  // whether it must be divided into these or fewer rows
   bool is_sum = false;    // whether it is the sum of all elements
   bool is_elementwise = false;
   bool is_flat = false;   // whether it is elementwise, of contiguous operands
@@ -164,7 +164,7 @@ class SegmentPlanner {
   /// The accesses of a segment to one storage.
   struct SegmentUse {
     bool is_written = false;
-    std::vector<Access> accesses;  // different ones
+    std::vector<Access> accesses;  // each once
   };
 
   /// Returns the segment that the use of a repeated call would join by its other operands, if the
@@ -401,12 +401,12 @@ class SegmentPlanner {
   std::vector<bool> is_repeated_, is_read_, is_lasting_;  // by call
   std::optional<size_t> last_read_;  // its group; a run can be abandoned until then
   std::vector<StepGroup> groups_;
-  std::vector<std::set<size_t>> direct_;  // for each group, those whose results it needs
-  std::vector<NumberSet> depends_;        // for each group, all that must run before
+  std::vector<std::set<size_t>> direct_;  // for each group, the groups whose results it needs
+  std::vector<NumberSet> depends_;        // for each group, all groups that must run before
   std::vector<int64_t> widest_;           // for each group, elements of the largest full operand
   std::vector<std::unordered_map<const TensorStorage*, SegmentUse>> segments_;
   std::unordered_map<const TensorStorage*, Uses> uses_;
-  std::unordered_map<const TensorStorage*, size_t> user_;  // a group; SIZE_MAX: several ones
+  std::unordered_map<const TensorStorage*, size_t> user_;  // a group; SIZE_MAX: several groups
 };
 
 }  // namespace

@@ -75,8 +75,8 @@ class Division {
     }
   }
 
-  /// Returns the division in which the most operands are full; of several ones, that of the largest
-  /// groups, then of the most rows.
+  /// Returns the division in which the most operands are full; of several such divisions, the one
+  /// with the largest groups, then with the most rows.
   CallRows best() const {
     CallRows best;
     int64_t most_full = 0, largest = 0;

@@ -36,7 +36,7 @@ struct RowOperand {
 };
 
 struct CallRows {
-  int64_t rows = 0;       // number of rows; it or a divisor is used; 0: not divisible
+  int64_t rows = 0;       // largest number of rows; a divisor is permitted; 0: not divisible
   bool is_flat = false;   // a row is a fixed number of elements; blocks have one dimension
   bool is_fixed = false;  // the call must be divided into exactly these rows
   /// Number of rows in a group, whose indices have the sizes `outer`. A block does not cross the

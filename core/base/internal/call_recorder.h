@@ -52,7 +52,7 @@ class CallRecorder {
                                 DType dtype) = 0;
   /// Returns the number of calls so far.
   virtual size_t position() const = 0;
-  /// Forgets the calls after the first `position` ones, whose results nobody uses.
+  /// Keeps the first `position` calls and forgets the others, whose results nobody uses.
   virtual void forget(size_t position) = 0;
   virtual void begin_op(const CalledOp& op) = 0;
   virtual void end_op() = 0;

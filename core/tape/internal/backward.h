@@ -80,7 +80,8 @@ class BackwardPass {
   explicit BackwardPass(BackwardOptions options) : options_(options) {}
   ~BackwardPass();
 
-  /// Adds a start of the pass; call before run(). An empty seed means 1 for a root of one element.
+  /// Adds a root, where the pass starts; call before run(). An empty seed means 1 for a root of one
+  /// element.
   void add_root(const Variable& root, Variable seed);
   /// Stores the gradient that arrives at an edge, or an empty Variable if none arrives; call before
   /// run(). With captures, the pass skips leaves and rules that are not on a path to a captured
