@@ -22,6 +22,32 @@ constexpr int64_t kFewestBlockRows = 8;       // of a block with kernels of whol
 // many.
 constexpr int64_t kRowElements = 6144, kFewestBlocks = 4;
 
+/// Sizes of the operands of a segment's calls, by which the size of a block is chosen.
+struct OperandSizes {
+  int64_t elements = 0;                                     // of all results
+  int64_t narrowest = std::numeric_limits<int64_t>::max();  // elements of a row of a result
+  int64_t widest = 1;                                       // bytes of a row of an operand
+  bool has_columns = false;  // results of one element for a row are not worth a large block
+
+  void add(const RowOperand& operand, DType dtype, bool is_written, int64_t rows) {
+    if (is_written) elements += operand.span;
+    if (is_written) narrowest = std::min(narrowest, operand.span / rows);
+    widest = std::max(widest, operand.span / rows * size_of(dtype));
+  }
+  /// Returns the rows of a block, a multiple of `unit`. A row needs `width` bytes of buffers.
+  int64_t block(int64_t rows, int64_t width, int64_t unit) const {
+    int64_t fewest = kFewestElements / narrowest;
+    if (has_columns)
+      fewest = std::max(std::min(fewest, kFewestBlockRows),
+                        std::min(kRowElements * int64_t(sizeof(float)) / widest,
+                                 rows / (kFewestBlocks * team_size())));
+    fewest = std::min(kMostBytes / width, fewest);
+    const int64_t block =
+        std::max({std::min(kCacheBytes / width, kOperandBytes / widest), fewest, int64_t(1)});
+    return std::max(int64_t(1), block / unit) * unit;
+  }
+};
+
 }  // namespace
 
 /// The copies of the calls of one thread.
@@ -236,9 +262,7 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
     : rows_(group.rows) {
   const Buffers buffers(calls, group, is_inner);
   saved_bytes_ = buffers.bytes();
-  int64_t narrowest = std::numeric_limits<int64_t>::max(), widest = 1;  // elements, bytes of a row
-  int64_t elements = 0;                                                 // that the calls write
-  bool has_columns = false;  // results of one element for a row are not worth a large block
+  OperandSizes sizes;
   for (const size_t number : group.calls) {
     RecordedCall& call = *calls[number].call;
     const CallRows rows = rows_of(calls[number]);
@@ -246,28 +270,17 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
     each_tensor(call, [&](Tensor& x, bool is_written) {
       const RowOperand& operand = rows.operands[next++];
       if (buffers.of(x.storage()) == buffers.count()) add_outer(calls[number], x);
-      if (operand.kind != OperandKind::kFull) return;
-      if (is_written) elements += operand.span;
-      if (is_written) narrowest = std::min(narrowest, operand.span / rows_);
-      widest = std::max(widest, operand.span / rows_ * size_of(x.dtype()));
+      if (operand.kind == OperandKind::kFull) sizes.add(operand, x.dtype(), is_written, rows_);
     });
-    has_columns |= !rows.is_flat && !rows.is_fixed;
+    sizes.has_columns |= !rows.is_flat && !rows.is_fixed;
     if (RowDivision division = call.divide_rows(); division.sum_bytes > 0)
       sums_.push_back({&call, std::move(division)});
   }
-  const int64_t width = std::max<int64_t>(1, buffers.width());
-  int64_t fewest = kFewestElements / narrowest;
-  if (has_columns)
-    fewest = std::max(std::min(fewest, kFewestBlockRows),
-                      std::min(kRowElements * int64_t(sizeof(float)) / widest,
-                               rows_ / (kFewestBlocks * team_size())));
-  fewest = std::min(kMostBytes / width, fewest);
-  block_ = std::max({std::min(kCacheBytes / width, kOperandBytes / widest), fewest, int64_t(1)});
-  block_ = std::max(int64_t(1), block_ / group.unit) * group.unit;
+  block_ = sizes.block(rows_, std::max<int64_t>(1, buffers.width()), group.unit);
 
   const LaneLayout lanes = LaneWorker::lanes_of(calls, group, buffers);
   const int64_t blocks = (rows_ + block_ - 1) / block_;
-  const int64_t threads = elements < kSharedElements ? 1 : std::min(team_size(), blocks);
+  const int64_t threads = sizes.elements < kSharedElements ? 1 : std::min(team_size(), blocks);
   for (size_t i = 0; i < sums_.size(); ++i) {
     auto& [call, division, memory] = sums_[i];
     if (lanes.lanes == 0) division.lane_bytes = 0;
