@@ -97,47 +97,49 @@ void sum_product_rows(const ProductLoops& loops, const float* a, const float* b,
   });
 }
 
-/// Adds the products of `rows` rows of n >= kFloats columns to the sums of the columns, kVectors
-/// vectors from column `first` on. The last vector overlaps the one before if it would end behind
-/// column n.
+/// Offsets of a vector of columns in the rows of the factors and in the sums.
+struct ProductVector {
+  int64_t a, b, sums;
+};
+
+/// Adds the products of `rows` rows to the sums of kVectors vectors of columns; the sums begin with
+/// 0 if `is_first`.
 template <bool kIsOne, int kVectors>
 void add_product_vectors(const float* a, const float* b, const ProductLoop& row, int64_t rows,
-                         int64_t first, int64_t n, double* sums) {
+                         const ProductVector* vectors, bool is_first, double* sums) {
   Doubles lower[kVectors], upper[kVectors];
-  int64_t column[kVectors];
   unrolled<kVectors>([&](auto v) {
-    column[v()] = std::min(first + v() * kFloats, n - kFloats);
-    std::memcpy(&lower[v()], sums + column[v()], sizeof(Doubles));
-    std::memcpy(&upper[v()], sums + column[v()] + kDoubles, sizeof(Doubles));
+    lower[v()] = upper[v()] = Doubles{};
+    if (is_first) return;
+    std::memcpy(&lower[v()], sums + vectors[v()].sums, sizeof(Doubles));
+    std::memcpy(&upper[v()], sums + vectors[v()].sums + kDoubles, sizeof(Doubles));
   });
   for (int64_t i = 0; i < rows; ++i, a += row.a, b += row.b)
     unrolled<kVectors>([&](auto v) {
-      const float* from = b + column[v()];
+      const float* from = b + vectors[v()].b;
       fetch(from + kFetchAhead / int64_t(sizeof(float)));
-      const WideFloats wide(factor<kIsOne>(kIsOne ? a : a + column[v()]) *
-                            load_vector<Floats>(from));
+      const WideFloats wide(factor<kIsOne>(a + vectors[v()].a) * load_vector<Floats>(from));
       lower[v()] += wide.lower, upper[v()] += wide.upper;
     });
   unrolled<kVectors>([&](auto v) {
-    std::memcpy(sums + column[v()], &lower[v()], sizeof(Doubles));
-    std::memcpy(sums + column[v()] + kDoubles, &upper[v()], sizeof(Doubles));
+    std::memcpy(sums + vectors[v()].sums, &lower[v()], sizeof(Doubles));
+    std::memcpy(sums + vectors[v()].sums + kDoubles, &upper[v()], sizeof(Doubles));
   });
 }
 
+/// Adds the products of rows to the sums of `count` vectors. The last two are added together: they
+/// overlap if there is no whole number of vectors in a row.
 template <bool kIsOne>
 void add_product_rows(const float* a, const float* b, const ProductLoop& row, int64_t rows,
-                      int64_t n, double* sums) {
-  int64_t vectors = (n + kFloats - 1) / kFloats;
+                      const ProductVector* vectors, int64_t count, bool is_first, double* sums) {
   const auto add = [&]<int k>(std::integral_constant<int, k>) {
-    const int64_t first = (n + kFloats - 1) / kFloats - vectors;
-    add_product_vectors<kIsOne, k>(a, b, row, rows, first * kFloats, n, sums);
-    vectors -= k;
+    add_product_vectors<kIsOne, k>(a, b, row, rows, vectors, is_first, sums);
+    vectors += k, count -= k;
   };
-  while (vectors == 4 || vectors >= 6)  // the last vector and that before are added together
-    add(std::integral_constant<int, 4>());
-  if (vectors >= 3) add(std::integral_constant<int, 3>());
-  if (vectors == 2) add(std::integral_constant<int, 2>());
-  if (vectors == 1) add(std::integral_constant<int, 1>());
+  while (count == 4 || count >= 6) add(std::integral_constant<int, 4>());
+  if (count >= 3) add(std::integral_constant<int, 3>());
+  if (count == 2) add(std::integral_constant<int, 2>());
+  if (count == 1) add(std::integral_constant<int, 1>());
 }
 
 /// Sums over rows, in the order of ColumnReduction.
@@ -198,35 +200,57 @@ class ProductColumns {
   /// Sums the rows [begin, end) of n columns.
   void sum_rows(const ProductWalk& at, int64_t first, int64_t n, int64_t begin, int64_t end,
                 double* totals) const {
-    std::fill_n(totals, n, 0.0);
     if (end - begin <= kRowsAtOnce) return add_rows(at, first, n, begin, end, totals);
     double sums[kBlock];
+    std::fill_n(totals, n, 0.0);
     for (int64_t last; begin < end; begin = last) {
       last = std::min(end, begin + kRowsAtOnce);
-      std::fill_n(sums, n, 0.0);
       add_rows(at, first, n, begin, last, sums);
       for (int64_t j = 0; j < n; ++j) totals[j] += sums[j];
     }
   }
 
-  /// Adds the products of the rows [begin, end) of n columns to their sums.
-  void add_rows(const ProductWalk& at, int64_t first, int64_t n, int64_t begin, int64_t end,
-                double* sums) const {
-    const ProductLoop &row = loops_.reduced.inner(), &column = loops_.columns.inner();
+  /// The vectors of some columns.
+  struct Vectors {
+    std::array<ProductVector, 2 * kBlock / kFloats> all;
+    int64_t count = 0, in_row = 0;  // in all rows of columns, in one
+  };
+  Vectors vectors_of(int64_t n) const {
+    const ProductLoop& column = loops_.columns.inner();
     const int64_t length = std::min(n, column.size);
-    const float *a = a_ + at.a + first * column.a, *b = b_ + at.b + first * column.b;
-    if (length == n && loops_.reduced.rank == 1)
-      return add_product_rows<kIsOne>(a + begin * row.a, b + begin * row.b, row, end - begin, n,
-                                      sums);
     ProductNest around = loops_.columns;
     --around.rank;
     ProductWalk to(around, 0);  // if there are several blocks, nothing is around the columns
+    Vectors found;
+    found.in_row = (length + kFloats - 1) / kFloats;
     for (int64_t done = 0; done < n; done += length, to.next())
-      for (int64_t i = begin, count; i < end; i += count) {
-        count = std::min(end - i, row.size - i % row.size);
+      for (int64_t j = 0; j < length; j += kFloats) {
+        const int64_t from = std::min(j, length - kFloats);
+        found.all[size_t(found.count++)] = {to.a + from * column.a, to.b + from, done + from};
+      }
+    return found;
+  }
+
+  /// Computes the sums of the products of the rows [begin, end) of n columns.
+  void add_rows(const ProductWalk& at, int64_t first, int64_t n, int64_t begin, int64_t end,
+                double* sums) const {
+    if (n == width_) return add_rows(at, first, vectors_, begin, end, sums);
+    add_rows(at, first, vectors_of(n), begin, end, sums);
+  }
+  void add_rows(const ProductWalk& at, int64_t first, const Vectors& vectors, int64_t begin,
+                int64_t end, double* sums) const {
+    const ProductLoop& row = loops_.reduced.inner();
+    const float* a = a_ + at.a + first * loops_.columns.inner().a;
+    const float* b = b_ + at.b + first;
+    if (loops_.reduced.rank == 1)
+      return add_product_rows<kIsOne>(a + begin * row.a, b + begin * row.b, row, end - begin,
+                                      vectors.all.data(), vectors.count, true, sums);
+    for (int64_t v = 0; v < vectors.count; v += vectors.in_row)
+      for (int64_t i = begin, rows; i < end; i += rows) {
+        rows = std::min(end - i, row.size - i % row.size);
         const ProductWalk from(loops_.reduced, i);
-        add_product_rows<kIsOne>(a + from.a + to.a, b + from.b + to.b, row, count, length,
-                                 sums + done);
+        add_product_rows<kIsOne>(a + from.a, b + from.b, row, rows, vectors.all.data() + v,
+                                 vectors.in_row, i == begin, sums);
       }
   }
 
@@ -234,6 +258,7 @@ class ProductColumns {
   const float *a_, *b_;
   float* y_;
   const int64_t rows_, columns_, blocks_, width_, strips_, pieces_;
+  const Vectors vectors_ = vectors_of(width_);
 };
 
 }  // namespace
