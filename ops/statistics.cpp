@@ -298,9 +298,9 @@ Variable nanmedian(const Variable& x, Where where) {
   return apply(SharedChoice{chosen.value()}, where, x);
 }
 
-Variable nanquantile(const Variable& input, double q, std::optional<int> along, bool keepdim,
-                     Where where) {
+Variable nanquantile(const Variable& input, double q, QuantileOptions options, Where where) {
   const CallLine line(where);
+  const auto along = options.dim;
   if (!(q >= 0 && q <= 1)) fail<ArgumentError>("nanquantile: q is ", q, ", not in [0, 1]");
   if (!is_float(input.dtype())) fail<DTypeError>("nanquantile: floats wanted, not ", input.dtype());
   const Variable x = along && input.rank() > 0 ? input : reshape(input, {input.numel()});
@@ -311,7 +311,15 @@ Variable nanquantile(const Variable& input, double q, std::optional<int> along, 
   const auto at = [&](const Variable& position) {
     return gather(x, dim, gather(sorted.order, dim, position.to(i64)));
   };
-  const Variable y = lerp(at(floor(rank)), at(ceil(rank)), (rank - floor(rank)).to(x.dtype()));
+  const Variable below = floor(rank), above = ceil(rank);
+  const Interpolation how = options.interpolation;
+  const Variable y = how == Interpolation::kLower     ? at(below)
+                     : how == Interpolation::kHigher  ? at(above)
+                     : how == Interpolation::kNearest ? at(round(rank))
+                     : how == Interpolation::kMidpoint
+                         ? lerp(at(below), at(above), 0.5)
+                         : lerp(at(below), at(above), (rank - below).to(x.dtype()));
+  const bool keepdim = options.keepdim;
   if (!along) return keepdim ? reshape(y, Dims::filled(input.rank(), 1)) : reshape(y, {});
   if (input.rank() == 0) return reshape(y, {});
   return keepdim ? y : squeeze(y, dim);
@@ -363,15 +371,19 @@ void catalog_statistics(Catalog& catalog) {
                 const ValuesIndices y = nanmedian(a[0], a.int32("dim"), a.flag("keepdim"));
                 return std::vector{y.values, y.indices};
               });
-  catalog.add("nanquantile(input, q: float, dim: int = none, keepdim: bool = false)",
-              "the quantile without NaN",
-              [](A a) {
-                const auto dim = a.has("dim") ? std::optional(a.int32("dim")) : std::nullopt;
-                return nanquantile(a[0], a.real("q"), dim, a.flag("keepdim"));
-              },
-              {.example = [](DType dtype) -> Arguments {
-                return {.inputs = {ones({3}, {.dtype = dtype})}, .attributes = {{"q", 0.5}}};
-              }});
+  catalog.add(
+      "nanquantile(input, q: float, dim: int = none, keepdim: bool = false, "
+      "interpolation: str = linear)",
+      "the quantile without NaN",
+      [](A a) {
+        QuantileOptions options{.keepdim = a.flag("keepdim"),
+                                .interpolation = a.text("interpolation")};
+        if (a.has("dim")) options.dim = a.int32("dim");
+        return nanquantile(a[0], a.real("q"), options);
+      },
+      {.example = [](DType dtype) -> Arguments {
+        return {.inputs = {ones({3}, {.dtype = dtype})}, .attributes = {{"q", 0.5}}};
+      }});
   catalog.add("trapezoid(y, x?, dx: float = 1, dim: int = -1)", "the integral along dim", [](A a) {
     return a[1].defined() ? trapezoid(a[0], a[1], a.int32("dim"))
                           : trapezoid(a[0], a.real("dx"), a.int32("dim"));

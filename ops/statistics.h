@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/reduce.h"
+#include "ops/sort.h"
 
 namespace tapegrad {
 
@@ -20,10 +21,15 @@ Variable nanmean(const Variable& x, const Dims& dims = {}, bool keepdim = false,
 ValuesIndices nanmedian(const Variable& x, int dim, bool keepdim = false,
                         Where where = Where::current());
 Variable nanmedian(const Variable& x, Where where = Where::current());
-/// Returns the q-th quantile of the elements that are not NaN, with linear interpolation. Floats
-/// only.
-Variable nanquantile(const Variable& x, double q, std::optional<int> dim = {}, bool keepdim = false,
+/// Returns the q-th quantile of the elements that are not NaN. Floats only.
+Variable nanquantile(const Variable& x, double q, QuantileOptions options = {},
                      Where where = Where::current());
+/// Overload with dim by position.
+template <std::integral T>
+Variable nanquantile(const Variable& x, double q, T dim, bool keepdim = false,
+                     Where where = Where::current()) {
+  return nanquantile(x, q, QuantileOptions{.dim = int(dim), .keepdim = keepdim}, where);
+}
 
 /// Return the integral along dim by the trapezoidal rule, for points at distance dx or at the
 /// coordinates x, which broadcast. The cumulative integral has one entry less than y.

@@ -11,6 +11,7 @@
 #include "ops/aliases.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/statistics.h"
 #include "ops/statistics_composed.h"
 #include "ops/view.h"
 #include "tests/make_variable.h"
@@ -135,6 +136,23 @@ TEST(Sort, Quantile) {
   EXPECT_THROW(quantile(x, 1.5), ArgumentError);
   EXPECT_THROW(quantile(x, kNaN), ArgumentError);
   EXPECT_THROW(quantile(tensor({1, 2}), 0.5), DTypeError);
+}
+
+// The values are those of PyTorch 2.15.
+TEST(Sort, QuantileWithoutNan) {
+  const Variable x = tensor({{kNaN, 1.0, 4.0, 2.0}, {7.0, kNaN, kNaN, 3.0}}, {.dtype = f64});
+  const auto values = [&](const char* how) {
+    return nanquantile(x, 0.4, {.dim = 1, .interpolation = how}).to_vector<double>();
+  };
+  EXPECT_EQ(values("lower"), (Doubles{1, 3}));
+  EXPECT_EQ(values("higher"), (Doubles{2, 7}));
+  EXPECT_EQ(values("midpoint"), (Doubles{1.5, 5}));
+  EXPECT_EQ(values("nearest"), (Doubles{2, 3}));
+  for (const Variable& y : {nanquantile(x, 0.4, 1), nanquantile(x, 0.4, {.dim = 1})}) {
+    EXPECT_NEAR(y[0].item(), 1.8, 1e-15);
+    EXPECT_NEAR(y[1].item(), 4.6, 1e-15);
+  }
+  EXPECT_EQ(nanquantile(x, 0.4, {.keepdim = true}).shape(), (Shape{1, 1}));
 }
 
 TEST(Sort, Unique) {
