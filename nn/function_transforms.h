@@ -38,7 +38,7 @@ struct InDim {
 /// Options of vmap(f, {None, 0}) and vmap(f, {.in_dims = {None, 0}}). Default: 0 for each argument.
 struct VmapOptions {
   InDim in_dims[8] = {};
-  int out_dim = 0;
+  int out_dims = 0;
 };
 
 namespace detail {
@@ -199,7 +199,7 @@ auto grad(F f, std::integral auto argnum) {
 }
 
 /// Returns the function that calls f for each index of a dimension of its arguments, and stacks the
-/// results along out_dim. Saves code, not time.
+/// results along out_dims. Saves code, not time.
 template <IsFunction F>
 auto vmap(F f, VmapOptions options = {}, Where where = Where::current()) {
   return [f, options, where](const auto&... xs) mutable {
@@ -211,7 +211,7 @@ auto vmap(F f, VmapOptions options = {}, Where where = Where::current()) {
       // g++ 12 refuses decltype(f(...)) in this lambda if f has captures.
       std::vector<std::invoke_result_t<F&, decltype(detail::at(xs, dims[k], 0))...>> parts;
       for (int64_t i = 0; i < count; ++i) parts.push_back(f(detail::at(xs, dims[k], i)...));
-      return detail::join(parts, options.out_dim);
+      return detail::join(parts, options.out_dims);
     }
     (std::index_sequence_for<decltype(xs)...>());
   };
@@ -219,7 +219,7 @@ auto vmap(F f, VmapOptions options = {}, Where where = Where::current()) {
 /// Overload with the dimension of each argument and that of the result by position: vmap(f, 0, 1).
 template <IsFunction F, std::integral I>
 auto vmap(F f, I in_dim, int out_dim = 0, Where where = Where::current()) {
-  VmapOptions options{.out_dim = out_dim};
+  VmapOptions options{.out_dims = out_dim};
   return [f, options, in_dim, where](const auto&... xs) mutable {
     for (size_t i = 0; i < sizeof...(xs) && i < std::size(options.in_dims); ++i)
       options.in_dims[i] = InDim(in_dim);

@@ -234,7 +234,7 @@ void add_function_rows(Table& table) {
             [&] {
               vmap(f, {.in_dims = {first, second, 0}})(x, x);
             });
-    vmap(f, {.in_dims = {first, second}, .out_dim = out})(x, x);
+    vmap(f, {.in_dims = {first, second}, .out_dims = out})(x, x);
   });
 }
 

@@ -9,9 +9,12 @@
 #include "nn/sequential.h"
 #include "ops/create.h"
 #include "ops/loss.h"
+#include "ops/matmul.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/subscript.h"
 #include "ops/unary.h"
+#include "ops/view.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -119,6 +122,13 @@ TEST(Vmap, TakesALambdaWithCaptures) {
   const auto f = [a](const Variable& row) { return sum(a * row * row); };
   expect_near(func::vmap(f)(x), sum(a * x * x, {1}));
   expect_near(func::vmap(func::grad(f))(x), 2.0 * a * x);
+}
+
+TEST(Vmap, TakesTheOptionsOfPyTorch) {
+  const Variable x = randn({4, 3}), a = randn({4, 2});
+  const auto f = [](const Variable& column, const Variable& b) { return matmul(column, b); };
+  auto rows = func::vmap(f, {.in_dims = {1, None}, .out_dims = 1});
+  expect_near(rows(x, a), matmul(a.t(), x));
 }
 
 }  // namespace
