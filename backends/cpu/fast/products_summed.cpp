@@ -295,15 +295,15 @@ std::optional<ProductLoops> ProductsInRegisters::accepts(const Tensor& a, const 
       nest.push(loop);
   }
   if (last == nullptr || (!found.by_rows && found.reduced.rank == 0)) return {};
-  // While a step is recorded, its values have no memory yet, as packed ones. Separate calls of a
-  // product and a sum can join a segment, which pays off more if the columns are few.
-  const bool is_packed = a.storage().is_packed() || b.storage().is_packed();
-  if (is_packed && (found.by_rows || found.columns.inner().size < 2 * kFloats ||
-                    (a.is_contiguous() && b.is_contiguous())))
-    return {};
   for (ProductNest* nest : {&found.kept, &found.reduced, &found.columns})
     std::reverse(nest->loops.begin(), nest->loops.begin() + nest->rank);
   const ProductLoop inner = found.columns.inner();
+  // While a step is recorded, its values have no memory yet, as packed ones. Separate calls of a
+  // product and a sum can join a segment, which pays off more if the columns are few.
+  const bool is_packed = a.storage().is_packed() || b.storage().is_packed();
+  if (is_packed &&
+      (found.by_rows || inner.size < 2 * kFloats || (a.is_contiguous() && b.is_contiguous())))
+    return {};
   const bool is_long = found.columns.count() > (found.by_rows ? kMiddleRow : kBlock);
   if (inner.size < kFloats || (is_long && found.by_rows) ||
       (found.columns.rank > 1 && (is_long || found.by_rows)))
