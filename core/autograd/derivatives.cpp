@@ -171,57 +171,72 @@ void fail_arguments(size_t wanted, size_t given) {
   fail<ArgumentError>("functional: ", given, " inputs for a function of ", wanted);
 }
 
-Products vjp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options) {
-  const Recording on = recorded("vjp");
-  const Variables in = prepare("vjp", xs, options.create_graph);
-  Variables ys = f(in);
-  Variables products = seeded_gradients("vjp", ys, complete("vjp", v, ys), in,
-                                        {.create_graph = options.create_graph}, options.strict);
-  return {finished(std::move(ys), options.create_graph), std::move(products)};
+Products vjp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options,
+             Where where) {
+  return at_line(where, [&]() -> Products {
+    const Recording on = recorded("vjp");
+    const Variables in = prepare("vjp", xs, options.create_graph);
+    Variables ys = f(in);
+    Variables products = seeded_gradients("vjp", ys, complete("vjp", v, ys), in,
+                                          {.create_graph = options.create_graph}, options.strict);
+    return {finished(std::move(ys), options.create_graph), std::move(products)};
+  });
 }
 
-Products jvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options) {
-  const Recording on = recorded("jvp");
-  const Variables in = prepare("jvp", xs, options.create_graph);
-  const Variables along = complete("jvp", v, in);
-  Variables ys = f(in), u;
-  for (const Variable& y : ys) u.push_back(full_like(y, 0).requires_grad_());
-  const Variables gradient =
-      seeded_gradients("jvp", ys, u, in, {.create_graph = true}, options.strict);
-  Variables products =
-      seeded_gradients("jvp", gradient, along, u, {.create_graph = options.create_graph},
-                       /*strict=*/false);
-  return {finished(std::move(ys), options.create_graph), std::move(products)};
+Products jvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options,
+             Where where) {
+  return at_line(where, [&]() -> Products {
+    const Recording on = recorded("jvp");
+    const Variables in = prepare("jvp", xs, options.create_graph);
+    const Variables along = complete("jvp", v, in);
+    Variables ys = f(in), u;
+    for (const Variable& y : ys) u.push_back(full_like(y, 0).requires_grad_());
+    const Variables gradient =
+        seeded_gradients("jvp", ys, u, in, {.create_graph = true}, options.strict);
+    Variables products =
+        seeded_gradients("jvp", gradient, along, u, {.create_graph = options.create_graph},
+                         /*strict=*/false);
+    return {finished(std::move(ys), options.create_graph), std::move(products)};
+  });
 }
 
-Products hvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options) {
-  const Recording on = recorded("hvp");
-  const Variables in = prepare("hvp", xs, options.create_graph);
-  const Variables along = complete("hvp", v, in);
-  const Variable y = scalar_of("hvp", f(in), /*batched=*/false);
-  const Variables gradient =
-      seeded_gradients("hvp", {y}, {full_like(y, 1)}, in, {.create_graph = true}, options.strict);
-  Variables products = seeded_gradients("hvp", gradient, along, in,
-                                        {.create_graph = options.create_graph}, options.strict);
-  return {finished({y}, options.create_graph), std::move(products)};
+Products hvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options,
+             Where where) {
+  return at_line(where, [&]() -> Products {
+    const Recording on = recorded("hvp");
+    const Variables in = prepare("hvp", xs, options.create_graph);
+    const Variables along = complete("hvp", v, in);
+    const Variable y = scalar_of("hvp", f(in), /*batched=*/false);
+    const Variables gradient =
+        seeded_gradients("hvp", {y}, {full_like(y, 1)}, in, {.create_graph = true}, options.strict);
+    Variables products = seeded_gradients("hvp", gradient, along, in,
+                                          {.create_graph = options.create_graph}, options.strict);
+    return {finished({y}, options.create_graph), std::move(products)};
+  });
 }
 
-std::vector<Variables> jacobian(ListFunction f, const Variables& xs, JacobianOptions options) {
-  const Recording on = recorded("jacobian");
-  const Variables in = prepare("jacobian", xs, options.create_graph);
-  std::vector<Variables> result;
-  for (const Variable& y : f(in))
-    result.push_back(finished(jacobian_of(y, in, options), options.create_graph));
-  return result;
+std::vector<Variables> jacobian(ListFunction f, const Variables& xs, JacobianOptions options,
+                                Where where) {
+  return at_line(where, [&]() -> std::vector<Variables> {
+    const Recording on = recorded("jacobian");
+    const Variables in = prepare("jacobian", xs, options.create_graph);
+    std::vector<Variables> result;
+    for (const Variable& y : f(in))
+      result.push_back(finished(jacobian_of(y, in, options), options.create_graph));
+    return result;
+  });
 }
 
-std::vector<Variables> hessian(ListFunction f, const Variables& xs, JacobianOptions options) {
-  const auto gradient = [&](const Variables& in) {
-    const Variable y = scalar_of("hessian", f(in), options.batched);
-    return seeded_gradients("hessian", {y}, {full_like(y, 1)}, in, {.create_graph = true},
-                            options.strict);
-  };
-  return jacobian(ListFunction::of_list(gradient), xs, options);
+std::vector<Variables> hessian(ListFunction f, const Variables& xs, JacobianOptions options,
+                               Where where) {
+  return at_line(where, [&]() -> std::vector<Variables> {
+    const auto gradient = [&](const Variables& in) {
+      const Variable y = scalar_of("hessian", f(in), options.batched);
+      return seeded_gradients("hessian", {y}, {full_like(y, 1)}, in, {.create_graph = true},
+                              options.strict);
+    };
+    return jacobian(ListFunction::of_list(gradient), xs, options, where);
+  });
 }
 
 Variables as_list(const Variable& y) { return {y}; }

@@ -122,11 +122,17 @@ class ListFunction {
 Variables list_of(const Variable& v);
 JacobianProduct only(Products&& all);
 
-Products vjp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options);
-Products jvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options);
-Products hvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options);
-std::vector<Variables> jacobian(ListFunction f, const Variables& xs, JacobianOptions options);
-std::vector<Variables> hessian(ListFunction f, const Variables& xs, JacobianOptions options);
+// These functions add the line `where` to errors that have none.
+Products vjp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options,
+             Where where);
+Products jvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options,
+             Where where);
+Products hvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options,
+             Where where);
+std::vector<Variables> jacobian(ListFunction f, const Variables& xs, JacobianOptions options,
+                                Where where);
+std::vector<Variables> hessian(ListFunction f, const Variables& xs, JacobianOptions options,
+                               Where where);
 
 }  // namespace detail
 
@@ -135,17 +141,14 @@ std::vector<Variables> hessian(ListFunction f, const Variables& xs, JacobianOpti
 template <typename F>
 JacobianProduct vjp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {},
                     Where where = Where::current()) {
-  return at_line(where, [&] {
-    return detail::only(
-        detail::vjp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
-  });
+  return detail::only(
+      detail::vjp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options, where));
 }
 /// Overload for lists: v has one entry per output, and the products have one entry per input.
 template <typename F>
 Products vjp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
              FunctionalOptions options = {}, Where where = Where::current()) {
-  return at_line(where,
-                 [&] { return detail::vjp(detail::ListFunction::of_list(f), xs, v, options); });
+  return detail::vjp(detail::ListFunction::of_list(f), xs, v, options, where);
 }
 
 /// Returns f(x) and J v, the directional derivative of f at x along v, which has the shape of x.
@@ -154,17 +157,14 @@ Products vjp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& 
 template <typename F>
 JacobianProduct jvp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {},
                     Where where = Where::current()) {
-  return at_line(where, [&] {
-    return detail::only(
-        detail::jvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
-  });
+  return detail::only(
+      detail::jvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options, where));
 }
 /// Overload for lists: v has one entry per input, and the products have one entry per output.
 template <typename F>
 Products jvp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
              FunctionalOptions options = {}, Where where = Where::current()) {
-  return at_line(where,
-                 [&] { return detail::jvp(detail::ListFunction::of_list(f), xs, v, options); });
+  return detail::jvp(detail::ListFunction::of_list(f), xs, v, options, where);
 }
 
 /// Returns J[i..., j...] = d f(x)[i...] / d x[j...], of shape f(x).shape + x.shape. Takes one
@@ -173,16 +173,14 @@ Products jvp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& 
 template <typename F>
 Variable jacobian(F f, const Variable& x, JacobianOptions options = {},
                   Where where = Where::current()) {
-  return at_line(
-      where, [&] { return detail::jacobian(detail::ListFunction::of_one(f), {x}, options)[0][0]; });
+  return detail::jacobian(detail::ListFunction::of_one(f), {x}, options, where)[0][0];
 }
 /// Overload for lists: result[k][i] is the Jacobian of output k with respect to input i.
 template <typename F>
 std::vector<std::vector<Variable>> jacobian(F f, const std::vector<Variable>& xs,
                                             JacobianOptions options = {},
                                             Where where = Where::current()) {
-  return at_line(where,
-                 [&] { return detail::jacobian(detail::ListFunction::of_list(f), xs, options); });
+  return detail::jacobian(detail::ListFunction::of_list(f), xs, options, where);
 }
 
 /// Returns the second derivatives of a function with one output element, of shape x.shape +
@@ -191,8 +189,7 @@ std::vector<std::vector<Variable>> jacobian(F f, const std::vector<Variable>& xs
 template <typename F>
 Variable hessian(F f, const Variable& x, JacobianOptions options = {},
                  Where where = Where::current()) {
-  return at_line(
-      where, [&] { return detail::hessian(detail::ListFunction::of_one(f), {x}, options)[0][0]; });
+  return detail::hessian(detail::ListFunction::of_one(f), {x}, options, where)[0][0];
 }
 /// Overload for lists: result[i][j] contains the derivatives with respect to inputs i and j and has
 /// shape xs[i].shape + xs[j].shape.
@@ -200,8 +197,7 @@ template <typename F>
 std::vector<std::vector<Variable>> hessian(F f, const std::vector<Variable>& xs,
                                            JacobianOptions options = {},
                                            Where where = Where::current()) {
-  return at_line(where,
-                 [&] { return detail::hessian(detail::ListFunction::of_list(f), xs, options); });
+  return detail::hessian(detail::ListFunction::of_list(f), xs, options, where);
 }
 
 /// Returns f(x), which must have one element, and H v for v of x's shape, without computing H.
@@ -209,17 +205,14 @@ std::vector<std::vector<Variable>> hessian(F f, const std::vector<Variable>& xs,
 template <typename F>
 JacobianProduct hvp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {},
                     Where where = Where::current()) {
-  return at_line(where, [&] {
-    return detail::only(
-        detail::hvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
-  });
+  return detail::only(
+      detail::hvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options, where));
 }
 /// Overload for lists: v has one entry per input, and so have the products.
 template <typename F>
 Products hvp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
              FunctionalOptions options = {}, Where where = Where::current()) {
-  return at_line(where,
-                 [&] { return detail::hvp(detail::ListFunction::of_list(f), xs, v, options); });
+  return detail::hvp(detail::ListFunction::of_list(f), xs, v, options, where);
 }
 
 }  // namespace tapegrad

@@ -160,7 +160,8 @@ class List(OpTest):
     def test_dtypes_are_those_that_run(self):
         floats = ["float16", "bfloat16", "float32", "float64"]
         self.assertEqual(self.by_name["softmax"]["dtypes"]["cpu"], floats)
-        self.assertEqual(self.by_name["conv2d"]["dtypes"]["cpu"], floats + ["int8", "int16", "uint8"])
+        self.assertEqual(self.by_name["conv2d"]["dtypes"]["cpu"],
+                         floats + ["int8", "int16", "int32", "int64", "uint8"])
         self.assertEqual(self.by_name["cross_entropy"]["dtypes"]["cpu"], floats)
         self.assertEqual(self.by_name["one_hot"]["dtypes"]["cpu"], ["int32", "int64"])
         self.assertEqual(len(self.by_name["clone"]["dtypes"]["cpu"]), 10)
