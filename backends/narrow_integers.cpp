@@ -107,9 +107,10 @@ void register_narrow_integers(DeviceType device) {
   namespace k = kernels;
   using enum Results;
   set_wide<i32, kOverwritten, k::neg, k::abs, k::sign, k::square, k::step, k::clamp, k::add, k::sub,
-           k::mul, k::pow, k::fmod, k::remainder, k::floor_divide, k::maximum, k::minimum, k::sum,
-           k::prod, k::cumsum, k::cumprod, k::running_values, k::amax, k::amin, k::extreme,
-           k::matmul, k::linear>(device, {i8, i16});
+           k::mul, k::pow, k::fmod, k::remainder, k::floor_divide, k::maximum, k::minimum,
+           k::cumsum, k::cumprod, k::running_values, k::amax, k::amin, k::extreme, k::matmul,
+           k::linear>(device, {i8, i16});
+  set_wide<i64, kOverwritten, k::sum, k::prod>(device, {i8, i16, u8, i32});
   set_wide<i32, kChanged, k::index_add, k::index_accumulate, k::scatter_add, k::scatter_reduce>(
       device, {i8, i16});
   set_wide<i32, kOverwritten, k::maximum, k::minimum, k::extreme, k::sign>(device, {boolean});

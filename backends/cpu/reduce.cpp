@@ -343,11 +343,14 @@ void var(const Tensor& x, double divisor, bool root, Tensor& y) {
 }  // namespace
 
 void register_reduce() {
+  // narrow_integers.cpp widens the other integers to int64, the dtype of their results.
+  constexpr TypeList<float16, bfloat16, float, double, int64_t, bool> kSumTypes;
+  constexpr TypeList<float16, bfloat16, float, double, int64_t> kProductTypes;
   set_implementations<kernels::sum, SumPacked<float>, SumPacked<bfloat16>, SumInOrder>(
-      DeviceType::kCpu, kSummedTypes);
+      DeviceType::kCpu, kSumTypes);
   set_implementations<kernels::sum_of_products, ProductsInRegisters, ProductsInOnePass>(
       DeviceType::kCpu, kFloatTypes);
-  set<kernels::prod>(kNumberTypes, []<typename T>(TypeTag<T>, auto&... a) { prod<T>(a...); });
+  set<kernels::prod>(kProductTypes, []<typename T>(TypeTag<T>, auto&... a) { prod<T>(a...); });
   set<kernels::amax>(kNumberTypes,
                      []<typename T>(TypeTag<T>, auto&... a) { extreme_value<true, T>(a...); });
   set<kernels::amin>(kNumberTypes,

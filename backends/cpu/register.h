@@ -6,7 +6,7 @@
 
 namespace tapegrad::backends::cpu {
 
-/// The types of sums and scans; backends/narrow_integers.cpp widens int8 and int16.
+/// The types of cumulative sums and products; narrow_integers.cpp widens int8 and int16.
 inline constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t, bool>
     kSummedTypes{};
 
