@@ -6,6 +6,7 @@
 // of element i of the result is cos(i).
 #include <gtest/gtest.h>
 
+#include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
