@@ -1,5 +1,5 @@
-// Cost of a RunLedger: a training step alone, and recorded with the weights after it. Rounds
-// alternate between both; prints the medians and the ratio.
+// Cost of a RunLedger: a training step alone, with the results of its ops recorded, and with the
+// weights after it recorded too. Rounds alternate between the three; prints medians and ratios.
 //
 //   ledger_overhead [--cpu-time] [ROUNDS]    by default 21 rounds of the clock
 //
@@ -33,24 +33,34 @@ double time_steps(const Model& model, optim::Optimizer& optimizer, int steps, co
 template <typename Model, typename Loss>
 void compare(const std::string& name, Model model, int steps, int rounds, const Loss& loss) {
   optim::Adam optimizer(model);
-  std::vector<double> alone, recorded;
+  std::vector<double> alone, ops, weights;
   int64_t entries = 0;
+  const auto record = [&](const auto& end_step) {
+    RunLedger ledger;
+    const double time = time_steps(model, optimizer, steps, loss,
+                                   [&](const Model& trained) { end_step(ledger, trained); });
+    entries = ledger.size() / steps;
+    return time;
+  };
   for (int round = 0; round <= rounds; ++round) {
     alone.push_back(time_steps(model, optimizer, steps, loss, [](const Model&) {}));
-    RunLedger ledger;
-    recorded.push_back(
-        time_steps(model, optimizer, steps, loss, [&](const Model& noted) { ledger.note(noted); }));
-    entries = ledger.size() / steps;
-    if (round == 0) alone.clear(), recorded.clear();  // fills caches
+    ops.push_back(record([](RunLedger& ledger, const Model&) { ledger.end_step(); }));
+    weights.push_back(
+        record([](RunLedger& ledger, const Model& trained) { ledger.note(trained); }));
+    if (round == 0) alone.clear(), ops.clear(), weights.clear();  // fills caches
   }
-  const double a = ::bench::median(alone), b = ::bench::median(recorded);
-  ::bench::print_line(name + ".alone", a * 1e6, "us/step");
-  ::bench::print_line(name + ".recorded", b * 1e6, "us/step");
+  const auto print = [&](const std::string& what, const std::vector<double>& times) {
+    const double least = std::ranges::min(times), median = ::bench::median(times);
+    ::bench::print_line(name + '.' + what, median * 1e6, "us/step");
+    ::bench::print_line(name + '.' + what + ".overhead",
+                        (median / ::bench::median(alone) - 1) * 100, "%");
+    ::bench::print_line(name + '.' + what + ".overhead of the fastest rounds",
+                        (least / std::ranges::min(alone) - 1) * 100, "%");
+  };
+  ::bench::print_line(name + ".alone", ::bench::median(alone) * 1e6, "us/step");
+  print("ops", ops);
+  print("ops and weights", weights);
   ::bench::print_line(name + ".entries", double(entries), "/step");
-  ::bench::print_line(name + ".overhead", (b / a - 1) * 100, "%");
-  const double least = std::ranges::min(alone);
-  ::bench::print_line(name + ".overhead of the fastest rounds",
-                      (std::ranges::min(recorded) / least - 1) * 100, "%");
 }
 
 void run(int rounds) {

@@ -103,6 +103,10 @@ void RunLedger::note(const std::string& name, const Variable& value) {
 void RunLedger::note(const nn::Module& model) {
   if (impl_->observe)
     for (const auto& [name, parameter] : model.named_parameters()) note(name, parameter);
+  end_step();
+}
+
+void RunLedger::end_step() {
   impl_->observe.reset();
   if (impl_->step++ % impl_->every == 0 && !impl_->is_stopped) impl_->observe.emplace(impl_.get());
 }

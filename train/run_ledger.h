@@ -56,6 +56,9 @@ class RunLedger {
   void note(const std::string& name, const Variable& value);
   /// Adds all parameters, if the ops of the step were recorded, and ends the step.
   void note(const nn::Module& model);
+  /// Ends the step without its weights. A fault of the optimizer is then found in the first op of
+  /// the next step that reads the weight.
+  void end_step();
 
   int64_t size() const;  // number of entries
   /// Writes a safetensors file. Throws IoError if it cannot be written.

@@ -154,14 +154,15 @@ void add_callback_rows(Table& table) {
   });
   table.add(
       "RunLedger::RunLedger RunLedger::note RunLedger::save RunLedger::size RunLedger::stop "
-      "compare_runs record",
+      "RunLedger::end_step compare_runs record",
       [](const Variable& x, const std::string& name, int64_t every, double tolerance) {
         const TempDir dir;
         const std::string path = (dir / name).string();
         {
           RunLedger ledger({.every = every});
           run(record(ledger));
-          ledger.note(name, x), ledger.note(model()), ledger.size(), ledger.stop();
+          ledger.note(name, x), ledger.note(model()), ledger.end_step();
+          ledger.size(), ledger.stop();
           ledger.save(path);
         }
         std::ostringstream out;

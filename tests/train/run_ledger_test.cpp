@@ -370,6 +370,22 @@ TEST(RunLedger, LargeViewsHaveNoSketch) {
       << other;
 }
 
+TEST(RunLedger, EndsAStepWithoutItsWeights) {
+  const Variable x = tensor({1.0, 2.0}).requires_grad_();
+  const nn::Linear model({.in_features = 2, .out_features = 1});
+  RunLedger ledger({.every = 2});
+  std::vector<int64_t> entries;
+  for (int step = 1; step <= 4; ++step) {
+    exp(x);
+    if (step <= 2)
+      ledger.end_step();
+    else
+      ledger.note(model);
+    entries.push_back(ledger.size());
+  }
+  EXPECT_EQ(entries, (std::vector<int64_t>{1, 1, 4, 4})) << "exp; nothing; exp and two weights";
+}
+
 TEST(RunLedger, RecordsSomeSteps) {
   const Variable x = tensor({1.0, 2.0}).requires_grad_();
   nn::Linear model({.in_features = 2, .out_features = 1});
