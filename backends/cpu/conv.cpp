@@ -230,9 +230,10 @@ void register_conv() {
                       ConvBackwardGrouped, ConvBackwardDnnl, ConvBackwardColumns,
                       ConvBackwardInFloat>(kCpu, kFloatTypes);
   constexpr TypeList<float, bfloat16> kDnnlTypes{};
-  set_implementations<kernels::conv3d, ConvDepthwiseVolume, ConvVolumeDnnl>(kCpu, kDnnlTypes);
+  set_implementations<kernels::conv3d, ConvDepthwiseVolume, ConvSmallVolume, ConvVolumeDnnl>(
+      kCpu, kDnnlTypes);
   set_implementations<kernels::conv3d_backward, ConvBackwardDepthwiseVolume,
-                      ConvVolumeBackwardDnnl>(kCpu, kDnnlTypes);
+                      ConvBackwardSmallVolume, ConvVolumeBackwardDnnl>(kCpu, kDnnlTypes);
   set<kernels::unfold>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { unfold<T>(a...); });
   set<kernels::fold>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { fold<T>(a...); });
 }

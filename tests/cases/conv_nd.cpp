@@ -144,6 +144,9 @@ void conv_nd_cases(OpCases& cases) {
   // One channel in each group; rows are shorter and longer than a vector.
   add("conv3d", {2, 3, 3, 4, 5}, {3, 1, 2, 3, 2}, {{1, 1, 1}, {1, 2, 1}, {1, 2, 1}, 3}, true);
   add("conv3d", {1, 2, 2, 3, 19}, {2, 1, 2, 2, 3}, {{1, 1, 1}, {0, 1, 2}, {1, 1, 1}, 2}, false);
+  // Vectors along rows: few channels, and several channels in each group.
+  add("conv3d", {1, 2, 3, 3, 17}, {3, 2, 2, 2, 2}, {{2, 1, 1}, {1, 1, 0}, {2, 1, 1}}, true);
+  add("conv3d", {2, 4, 2, 3, 4}, {6, 2, 2, 2, 3}, {{1, 1, 2}, {0, 1, 1}, {1, 1, 1}, 2}, false);
 
   add("conv_transpose1d", {2, 3, 4}, {3, 2, 3}, {{2}, {1}, {1}, 1, {1}}, true);
   add("conv_transpose1d", {1, 4, 3}, {4, 1, 2}, {{1}, {0}, {3}, 2, {2}}, false);

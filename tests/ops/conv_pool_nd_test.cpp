@@ -7,12 +7,15 @@
 
 #include "core/base/error.h"
 #include "core/base/generator.h"
+#include "core/dispatch/dispatch_log.h"
+#include "core/dispatch/implementations.h"
 #include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/pool.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/settings.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "tests/make_variable.h"
@@ -50,6 +53,13 @@ TEST(Conv3d, KernelsAgreeWithImages) {
       {{2, 3, 6, 9, 9}, {5, 3, 2, 3, 2}, {.stride = {1, 2, 3}, .padding = {1, 0, 1}}},
       {{2, 8, 7, 8, 9}, {16, 4, 3, 3, 3}, {.padding = 2, .dilation = 2, .groups = 2}},
       {{2, 16, 5, 6, 7}, {16, 1, 3, 3, 3}, {.padding = 1, .groups = 16}},
+      {{2, 17, 6, 8, 16}, {20, 17, 3, 3, 3}, {.padding = 1}},
+      {{2, 3, 4, 9, 17}, {18, 3, 2, 3, 3}, {.padding = {2, 1, 1}, .dilation = {3, 1, 2}}},
+      {{3, 20, 5, 7, 18}, {18, 20, 3, 5, 3}, {.stride = {2, 1, 1}, .padding = {1, 2, 0}}},
+      {{2, 20, 6, 18, 33}, {36, 20, 3, 3, 3}, {.stride = {3, 2, 2}, .padding = 1}},
+      {{2, 20, 5, 9, 14}, {20, 20, 2, 1, 3}, {.stride = {3, 1, 1}, .padding = {0, 0, 1}}},
+      {{5, 12, 3, 6, 10}, {18, 6, 3, 3, 3}, {.padding = 1, .groups = 2}},
+      {{2, 6, 4, 8, 17}, {27, 2, 3, 2, 3}, {.stride = 2, .padding = 1, .groups = 3}},
   };
   for (const auto& [x_shape, w_shape, options] : settings) {
     const auto run = [&](DType dtype, bool transposed) {
@@ -84,6 +94,28 @@ TEST(Conv3d, KernelsAgreeWithImages) {
       }
     }
   }
+}
+
+TEST(Conv3d, ChannelsBetweenBlocksAreComputedAlongRows) {
+  const int64_t threads = get_num_threads();
+  std::vector<Doubles> first;
+  for (const int count : {1, 2, 5}) {
+    set_num_threads(count);
+    manual_seed(1);
+    const Variable x = randn({3, 17, 5, 9, 16}).requires_grad_();
+    const Variable w = randn({20, 17, 3, 3, 3}).requires_grad_();
+    DispatchLog log;
+    const Variable y = conv3d(x, w, {}, {.padding = 1});
+    sum(y.square()).backward();
+    if (!only_fallbacks()) {
+      EXPECT_EQ(log.calls("conv3d:small"), 1);
+      EXPECT_GE(log.calls("conv3d_backward:small"), 1);
+    }
+    const std::vector all{values(y), values(x.grad()), values(w.grad())};
+    if (first.empty() || only_fallbacks()) first = all;
+    EXPECT_EQ(all, first) << count;
+  }
+  set_num_threads(threads);
 }
 
 TEST(Conv3d, FrozenWeights) {

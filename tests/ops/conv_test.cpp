@@ -163,19 +163,34 @@ TEST(Conv2d, ChannelsBetweenBlocksAreExact) {
     Size2d dilation{1}, stride{1};
     int64_t batch = 4;
     Size2d padding{2, 1};
+    int64_t groups = 1;
   };
-  for (const Case& c :
-       {Case{17, 20, 9, 16}, Case{20, 20, 9, 64}, Case{5, 25, 33, 33}, Case{17, 33, 34, 32},
-        Case{18, 18, 36, 40, {3, 2}}, Case{20, 36, 35, 33, {1, 4}}, Case{20, 20, 30, 24},
-        Case{18, 20, 37, 20, {1, 2}}, Case{18, 18, 45, 59, {1}, {1}, 1},
-        Case{18, 36, 70, 104, {1}, {1}, 2}, Case{20, 44, 23, 25, {1}, {2, 2}},
-        Case{20, 20, 19, 70, {2, 1}, {1, 3}}, Case{12, 20, 31, 40, {3, 2}, {4, 2}},
-        Case{20, 20, 31, 60, {1}, {4, 5}}, Case{20, 40, 80, 71, {1}, {2, 2}, 2},
-        Case{36, 20, 15, 14, {1}, {1}, 9}, Case{48, 20, 29, 28, {2, 1}, {1, 2}, 5},
-        Case{18, 20, 17, 33, {1}, {1}, 2, {5, 6}}}) {
-    const Conv2dOptions o{.stride = c.stride, .padding = c.padding, .dilation = c.dilation};
+  for (const Case& c : {Case{17, 20, 9, 16},
+                        Case{20, 20, 9, 64},
+                        Case{5, 25, 33, 33},
+                        Case{17, 33, 34, 32},
+                        Case{18, 18, 36, 40, {3, 2}},
+                        Case{20, 36, 35, 33, {1, 4}},
+                        Case{20, 20, 30, 24},
+                        Case{18, 20, 37, 20, {1, 2}},
+                        Case{18, 18, 45, 59, {1}, {1}, 1},
+                        Case{18, 36, 70, 104, {1}, {1}, 2},
+                        Case{20, 44, 23, 25, {1}, {2, 2}},
+                        Case{20, 20, 19, 70, {2, 1}, {1, 3}},
+                        Case{12, 20, 31, 40, {3, 2}, {4, 2}},
+                        Case{20, 20, 31, 60, {1}, {4, 5}},
+                        Case{20, 40, 80, 71, {1}, {2, 2}, 2},
+                        Case{36, 20, 15, 14, {1}, {1}, 9},
+                        Case{48, 20, 29, 28, {2, 1}, {1, 2}, 5},
+                        Case{18, 20, 17, 33, {1}, {1}, 2, {5, 6}},
+                        Case{60, 24, 9, 14, {1}, {1}, 5, {2, 1}, 2},
+                        Case{27, 54, 19, 21, {1}, {2, 3}, 3, {2, 1}, 3},
+                        Case{4, 40, 7, 9, {2}, {1}, 2, {1}, 2}}) {
+    const Conv2dOptions o{
+        .stride = c.stride, .padding = c.padding, .dilation = c.dilation, .groups = c.groups};
     const Variable x = integers({c.batch, c.in, c.height, c.width}, f32, 1);
-    const Variable w = integers({c.out, c.in, 3, 4}, f32, 2), b = integers({c.out}, f32, 3);
+    const Variable w = integers({c.out, c.in / c.groups, 3, 4}, f32, 2);
+    const Variable b = integers({c.out}, f32, 3);
     Variable dy;
     DispatchLog log;
     const Results got = library(x, w, b, o, &dy);
@@ -189,15 +204,19 @@ TEST(Conv2d, ChannelsBetweenBlocksAreExact) {
 
 TEST(Conv2d, StridedGradientsOfAnyNumberOfThreads) {
   const int64_t threads = get_num_threads();
-  for (const auto& [in, out] : {std::pair{20, 44}, std::pair{48, 20}, std::pair{12, 20}}) {
+  struct Case {
+    int64_t in, out, groups = 1;
+  };
+  for (const auto& [in, out, groups] :
+       {Case{20, 44}, Case{48, 20}, Case{12, 20}, Case{36, 60, 3}}) {
     std::vector<std::vector<float>> first;
     for (const int count : {1, 2, 5}) {
       set_num_threads(count);
       manual_seed(1);
       const Variable x = randn({5, in, 44, 45}).requires_grad_();
-      const Variable w = randn({out, in, 5, 5}).requires_grad_();
+      const Variable w = randn({out, in / groups, 5, 5}).requires_grad_();
       const Variable b = randn({out}).requires_grad_();
-      const Conv2dOptions options{.stride = 2, .padding = 2};
+      const Conv2dOptions options{.stride = 2, .padding = 2, .groups = groups};
       conv2d_relu(x, w, b, options).square().sum().backward();
       const std::vector fused{x.grad().to_vector<float>(), w.grad().to_vector<float>(),
                               b.grad().to_vector<float>()};

@@ -106,13 +106,15 @@ void set_lanes_band(RowSizes& s) {
 /// dz; or numbers are elements of dz, and vectors have the input channels of the image.
 class LanesGradient {
  public:
-  LanesGradient(const RowSizes& s, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+  LanesGradient(const RowSizes& s, const float* dy, const float* from_relu, const float* x,
                 bool has_outputs_in_lanes)
       : s_(s),
-        images_(x.data<float>()),
-        dy_(dy.data<float>()),
-        from_relu_(behind ? behind.at.data<float>() : nullptr),
+        images_(x),
+        dy_(dy),
+        from_relu_(from_relu),
         outputs_(has_outputs_in_lanes),
+        // Planes of several volumes are not equally far apart.
+        copies_(from_relu != nullptr || (s.images > 1 && s.out_depth > 1)),
         offsets_(tap_offsets(s)) {
     for (int64_t o = 0; o < s.out; ++o) planes_.push_back(o * plane_of_dz());
   }
@@ -122,7 +124,7 @@ class LanesGradient {
   int64_t kernel() const { return s_.kernel_height * s_.kernel_width; }
   int64_t results() const { return pitch() * (outputs_ ? s_.taps() : s_.out * kernel()); }
   /// Returns the floats of workspace that add() needs.
-  int64_t workspace() const { return part_floats() + vector_floats() + masked_floats(); }
+  int64_t workspace() const { return part_floats() + vector_floats() + copied_floats(); }
 
   /// Adds the products of a band to sums[0, results()), and those of the bias to what follows.
   void add(const BandRows& band, float* memory, double* sums) const {
@@ -130,11 +132,10 @@ class LanesGradient {
     const float* dz = copy_dz(band, vectors + vector_floats(), sums + results());
     for (int64_t n = 0; n < band.images; ++n) {
       float* padded = part + n * s_.padded_part();
-      pad_image(images_ + (band.first_image + n) * s_.in * s_.height * s_.width, nullptr, s_,
-                band.begin, padded);
+      pad_image(images_, nullptr, s_, band.first_image + n, band.begin, padded);
       if (outputs_)
-        copy_transposed(s_.out, band.rows * s_.out_width, dz + n * s_.out * plane_of_dz(),
-                        plane_of_dz(), vectors + n * positions() * pitch(), pitch());
+        copy_transposed(s_.out, band.rows * s_.out_width, dz + n * image_of_dz(), plane_of_dz(),
+                        vectors + n * positions() * pitch(), pitch());
       else
         copy_transposed(s_.in, area(), padded, area(), vectors + n * area() * pitch(), pitch());
     }
@@ -145,7 +146,7 @@ class LanesGradient {
       add_outer_products(operands, part, offsets_.data(), s_.taps(), vectors, sums, pitch());
       return;
     }
-    operands.of_numbers = {s_.out * plane_of_dz(), s_.out_width, 1};
+    operands.of_numbers = {image_of_dz(), s_.out_width, 1};
     operands.of_vectors = {area() * pitch(), s_.row() * pitch(), pitch()};
     for (int64_t tap = 0; tap < kernel(); ++tap)  // the offsets of the first channel come first
       add_outer_products(operands, dz, planes_.data(), s_.out,
@@ -164,31 +165,35 @@ class LanesGradient {
  private:
   int64_t area() const { return s_.padded_part() / s_.in; }
   int64_t positions() const { return s_.band * s_.out_width; }
-  int64_t plane_of_dz() const { return from_relu_ != nullptr ? positions() : s_.out_plane(); }
+  int64_t plane_of_dz() const { return copies_ ? positions() : s_.to.depth * s_.out_plane(); }
+  int64_t image_of_dz() const { return (copies_ ? s_.out : s_.to.channels) * plane_of_dz(); }
   int64_t part_floats() const { return in_lanes(s_.images * s_.padded_part()); }
   int64_t vector_floats() const { return s_.images * (outputs_ ? positions() : area()) * pitch(); }
-  int64_t masked_floats() const {
-    return from_relu_ != nullptr ? s_.images * s_.out * positions() : 0;
-  }
+  int64_t copied_floats() const { return copies_ ? s_.images * s_.out * positions() : 0; }
 
-  /// Returns dz from the first position of the band on: dy itself, or a masked copy.
-  const float* copy_dz(const BandRows& band, float* masked, double* bias_sums) const {
-    const int64_t first = band.first_image * s_.out * s_.out_plane() + band.begin * s_.out_width;
+  /// Returns dz from the first position of the band on: dy itself, or a copy.
+  const float* copy_dz(const BandRows& band, float* copy, double* bias_sums) const {
+    const auto place = [&](int64_t n, int64_t channel) {
+      return s_.to_plane(band.first_image + n, channel) * s_.out_plane() +
+             band.begin * s_.out_width;
+    };
     for (int64_t n = 0; n < band.images; ++n)
       for (int64_t o = 0; o < s_.out; ++o) {
-        const int64_t at = first + (n * s_.out + o) * s_.out_plane();
+        const int64_t at = place(n, o), count = band.rows * s_.out_width;
         const float* results = from_relu_ != nullptr ? from_relu_ + at : nullptr;
+        float* to = copy + (n * s_.out + o) * positions();
         if (results != nullptr)
-          mask_by_result(dy_ + at, results, band.rows * s_.out_width,
-                         masked + (n * s_.out + o) * positions());
+          mask_by_result(dy_ + at, results, count, to);
+        else if (copies_)
+          copy_row(dy_ + at, count, to);
         bias_sums[o] += sum_rows(dy_ + at, results, s_, band.rows, nullptr);
       }
-    return from_relu_ != nullptr ? masked : dy_ + first;
+    return copies_ ? copy : dy_ + place(0, 0);
   }
 
   const RowSizes& s_;
   const float *images_, *dy_, *from_relu_;
-  const bool outputs_;
+  const bool outputs_, copies_;
   const std::vector<int64_t> offsets_;
   std::vector<int64_t> planes_;
 };
@@ -206,12 +211,10 @@ double products_in_lanes(const RowSizes& s, bool has_outputs_in_lanes) {
          double(has_outputs_in_lanes ? s.kernel_height * s.kernel_width : 1);
 }
 
-void weight_gradient_in_lanes(const Tensor& dy, const Epilogue& behind, const Tensor& x,
-                              const Conv2dOptions& options, bool has_outputs_in_lanes, Tensor& dw,
-                              Tensor& db) {
-  RowSizes s(x.shape(), dw.shape(), dy.shape(), options);
+void weight_gradient_in_lanes(RowSizes s, const float* dy, const float* from_relu, const float* x,
+                              bool has_outputs_in_lanes, float* dw, float* db) {
   set_lanes_band(s);
-  const LanesGradient gradient(s, dy, behind, x, has_outputs_in_lanes);
+  const LanesGradient gradient(s, dy, from_relu, x, has_outputs_in_lanes);
   const int64_t tasks = (s.batch + s.images - 1) / s.images * s.bands();
   const int64_t results = gradient.results(), sums = results + s.out;
   const int64_t pieces =
@@ -234,8 +237,8 @@ void weight_gradient_in_lanes(const Tensor& dy, const Epilogue& behind, const Te
       for (int64_t i = 0; i < count; ++i) sum[i] += total[piece * sums + first + i];
     for (int64_t i = 0; i < count; ++i) result[first + i] = float(sum[i]);
   }
-  gradient.write(result, dw.data<float>());
-  if (db) std::copy_n(result + results, s.out, db.data<float>());
+  gradient.write(result, dw);
+  if (db != nullptr) std::copy_n(result + results, s.out, db);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "backends/cpu/fast/conv_rows.h"
-#include "ops/conv.h"
 
 namespace tapegrad::backends::cpu {
 
@@ -11,10 +10,9 @@ namespace tapegrad::backends::cpu {
 /// lanes; infinity if there are too few channels.
 double products_in_lanes(const RowSizes& s, bool has_outputs_in_lanes);
 
-/// Computes dw, and db unless it is empty. Output channels lie in lanes, or input channels.
-/// `behind` is a ReLU or nothing.
-void weight_gradient_in_lanes(const Tensor& dy, const Epilogue& behind, const Tensor& x,
-                              const Conv2dOptions& options, bool has_outputs_in_lanes, Tensor& dw,
-                              Tensor& db);
+/// Computes dw, and db unless it is null. Output channels lie in lanes, or input channels.
+/// `from_relu` is the result of a ReLU behind the convolution, or null.
+void weight_gradient_in_lanes(RowSizes s, const float* dy, const float* from_relu, const float* x,
+                              bool has_outputs_in_lanes, float* dw, float* db);
 
 }  // namespace tapegrad::backends::cpu

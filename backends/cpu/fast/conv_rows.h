@@ -42,27 +42,54 @@ inline int64_t steps_within(int64_t size, int64_t first, int64_t step) {
   return (size - first + step - 1) / step;
 }
 
-/// A convolution of one group.
+/// The planes that a convolution of images reads or writes. The channels may be those of a group; a
+/// volume counts as one image for each plane of the result, whose channels are the planes that the
+/// result reads.
+struct Planes {
+  int64_t channels;   // of all groups
+  int64_t first = 0;  // channel of the group
+  int64_t depth = 1;  // planes of a channel
+  int64_t taps = 1;   // of a channel, for one plane of the result
+  // Tap t of plane z of the result is plane z * step + shift + t * tap_step of the volume.
+  int64_t step = 1, shift = 0, tap_step = 1;
+};
+
+/// A convolution of the channels of one group.
 struct RowSizes {
   int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
   Size2d stride, padding, dilation;
   int64_t band = out_height;  // rows of the result that are computed from one padded part
   int64_t images = 1;         // whose padded parts are processed together
   bool joins_rows = false;    // a vector may cover the end of a row and the beginning of the next
+  int64_t out_depth = 1;      // planes of a volume of the result
+  Planes from, to;
 
   RowSizes(const Shape& x, const Shape& w, const Shape& y, const Conv2dOptions& options)
       : batch(x[0]),
-        in(x[1]),
+        in(w[1]),
         height(x[2]),
         width(x[3]),
-        out(w[0]),
+        out(w[0] / options.groups),
         kernel_height(w[2]),
         kernel_width(w[3]),
         out_height(y[2]),
         out_width(y[3]),
         stride(options.stride),
         padding(options.padding),
-        dilation(options.dilation) {}
+        dilation(options.dilation),
+        from{x[1]},
+        to{w[0]} {}
+  /// Returns the index of plane c of image n in x; -1 if zeros stand for it.
+  int64_t from_plane(int64_t n, int64_t c) const {
+    const int64_t at = n % out_depth * from.step + from.shift + c % from.taps * from.tap_step;
+    if (at < 0 || at >= from.depth) return -1;
+    return (n / out_depth * from.channels + from.first + c / from.taps) * from.depth + at;
+  }
+  /// Returns the index of plane o of image n in y. Those of the next channels are to.depth apart.
+  int64_t to_plane(int64_t n, int64_t o) const {
+    return (n / out_depth * to.channels + to.first + o) * to.depth + n % out_depth * to.step +
+           to.shift;
+  }
   int64_t taps() const { return in * kernel_height * kernel_width; }
   int64_t out_plane() const { return out_height * out_width; }
   int64_t products() const { return batch * out * taps() * out_plane(); }
@@ -108,11 +135,11 @@ struct PhaseRange {
         first(begin * step + offset) {}
 };
 
-/// Copies the elements of the image that the results from row `first` on need, with zero padding,
-/// and zeros where a row's last vector exceeds the width. Elements where `results`, the result of a
+/// Copies the elements of image n that the results from row `first` on need, with zero padding, and
+/// zeros where a row's last vector exceeds the width. Elements where `results`, the result of a
 /// ReLU, is not positive are zero as well; it may be null, and is null unless the stride is 1.
-inline void pad_image(const float* image, const float* results, const RowSizes& s, int64_t first,
-                      float* padded) {
+inline void pad_image(const float* images, const float* results, const RowSizes& s, int64_t n,
+                      int64_t first, float* padded) {
   std::fill_n(padded, s.padded_part(), 0.0f);
   const int64_t row = s.row(), plane = s.rows() * row;
   for (int64_t a = 0; a < s.phases_down(); ++a)
@@ -123,19 +150,21 @@ inline void pad_image(const float* image, const float* results, const RowSizes& 
       const int64_t count = right.end - right.begin, step = s.stride.width;
       if (count <= 0) continue;
       for (int64_t c = 0; c < s.in; ++c) {
-        int64_t from = (c * s.height + down.first) * s.width + right.first;
+        const int64_t index = s.from_plane(n, c);
+        if (index < 0) continue;
+        int64_t from = (index * s.height + down.first) * s.width + right.first;
         float* to = padded + ((c * s.phases_down() + a) * s.phases_right() + b) * plane +
                     down.begin * row + right.begin;
         for (int64_t i = down.begin; i < down.end;
              ++i, from += s.stride.height * s.width, to += row) {
           if (results != nullptr)
-            mask_by_result(image + from, results + from, count, to);
+            mask_by_result(images + from, results + from, count, to);
           else if (step == 1)
-            copy_row(image + from, count, to);
+            copy_row(images + from, count, to);
           else if (step == 2)
-            for (int64_t j = 0; j < count; ++j) to[j] = image[from + j * 2];
+            for (int64_t j = 0; j < count; ++j) to[j] = images[from + j * 2];
           else
-            for (int64_t j = 0; j < count; ++j) to[j] = image[from + j * step];
+            for (int64_t j = 0; j < count; ++j) to[j] = images[from + j * step];
         }
       }
     }

@@ -1,235 +1,69 @@
 #include "backends/cpu/fast/conv_small.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
-#include <omp.h>
-
+#include "backends/cpu/dnnl/conv_dnnl.h"
 #include "backends/cpu/fast/conv_lanes_weight.h"
+#include "backends/cpu/fast/conv_row_results.h"
 #include "backends/cpu/fast/conv_rows.h"
 #include "backends/cpu/fast/conv_small_weight.h"
-#include "backends/cpu/tools/per_thread.h"
-#include "backends/cpu/tools/transpose.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
 
-using B = Batch<float>;
 constexpr int64_t kMaxGradientTaps = 64;  // elements of a channel's kernel for own dw
 constexpr int64_t kMostTaps = 16384;      // elements of a channel's kernel
-constexpr int kMostChannels = kLanes<float> >= 16 ? 12 : 5;  // channels of two vectors in registers
 constexpr int64_t kFewestForLanes = 100;  // positions that occupy a kernel of channels in lanes
 constexpr int64_t kFewestSums = 6;        // that hide the latency of a multiply-add
+constexpr int64_t kMostGrouped = 8;  // channels of a group that ConvGrouped computes, on both sides
 
-/// Calls run(first, count) for nearly equal groups of output channels.
+/// The shapes of a convolution. An image is a volume of depth 1.
+struct Problem {
+  Shape x, w, y;
+  Conv3dOptions options;
+  bool is_volume;
+
+  Problem(const Shape& x, const Shape& w, const Shape& y, const Conv2dOptions& o)
+      : x{x[0], x[1], 1, x[2], x[3]},
+        w{w[0], w[1], 1, w[2], w[3]},
+        y{y[0], y[1], 1, y[2], y[3]},
+        options{{},
+                {1, o.stride.height, o.stride.width},
+                {0, o.padding.height, o.padding.width},
+                {1, o.dilation.height, o.dilation.width},
+                o.groups},
+        is_volume(false) {}
+  Problem(const Shape& x, const Shape& w, const Shape& y, const Conv3dOptions& options)
+      : x(x), w(w), y(y), options(options), is_volume(true) {}
+
+  int64_t kernel() const { return w[2] * w[3] * w[4]; }
+  /// Returns the sizes of the first group.
+  RowSizes sizes() const {
+    const auto& [named, stride, padding, dilation, groups] = options;
+    const int64_t images = y[0] * y[2];
+    RowSizes s({images, x[1], x[3], x[4]}, {w[0], w[1] * w[2], w[3], w[4]},
+               {images, w[0], y[3], y[4]},
+               {.stride = stride.plane(),
+                .padding = padding.plane(),
+                .dilation = dilation.plane(),
+                .groups = groups});
+    s.out_depth = y[2];
+    s.from = {x[1], 0, x[2], w[2], stride.depth, -padding.depth, dilation.depth};
+    s.to = {w[0], 0, y[2]};
+    return s;
+  }
+};
+
+/// Calls run(group) with the channels of each group in s.
 template <typename Run>
-void for_each_channel_group(int64_t out, const Run& run) {
-  const int64_t groups = (out + kMostChannels - 1) / kMostChannels;
-  for (int64_t g = 0; g < groups; ++g) {
-    const int64_t first = g * out / groups;
-    run(first, (g + 1) * out / groups - first);
-  }
-}
-
-/// Results at rows first.height, first.height + step.height, ... and at columns alike, which are
-/// sums over the same elements of a kernel.
-struct ResultPhase {
-  Size2d first;
-  std::vector<int64_t> offsets;  // of the image's elements, in the padded part
-  std::vector<float> weights;    // in the order of use: those of a group of channels, tap by tap
-};
-
-/// All results of images of `size`. Phases of the same rows are neighbours, in order of columns.
-struct ResultPhases {
-  Size2d size, step;
-  std::vector<ResultPhase> phases;
-
-  int64_t across() const { return std::min(step.width, size.width); }
-
-  /// Adds a phase. weight(channel, tap) is the factor of the element at offsets[tap].
-  template <typename Weight>
-  void add(Size2d first, std::vector<int64_t> offsets, int64_t channels, const Weight& weight) {
-    std::vector<float> weights;
-    weights.reserve(size_t(channels) * offsets.size());
-    for_each_channel_group(channels, [&](int64_t begin, int64_t count) {
-      for (size_t tap = 0; tap < offsets.size(); ++tap)
-        for (int64_t k = 0; k < count; ++k) weights.push_back(weight(begin + k, tap));
-    });
-    phases.push_back({first, std::move(offsets), std::move(weights)});
-  }
-};
-
-constexpr int kRowVectors = 2;  // of a row, whose sums are computed together
-/// Start values, then sums, of the channels of a group.
-struct alignas(64) ColumnSums {
-  float values[kMostChannels][kRowVectors * kLanes<float>];
-};
-
-/// Adds to the sums of kCount channels, for the first n vectors of each, the sum over the taps of
-/// the image's elements times factors.
-template <int kCount, int n>
-void add_taps(const float* from, const std::vector<int64_t>& offsets, const float* factors,
-              ColumnSums& to) {
-  B sums[kCount][n];
-  unrolled<kCount>([&](auto k) {
-    unrolled<n>([&](auto v) { sums[k][v] = B::load_aligned(to.values[k] + v * kLanes<float>); });
-  });
-  for (const int64_t offset : offsets) {
-    B values[n];
-    unrolled<n>([&](auto v) { values[v] = B::load_unaligned(from + offset + v * kLanes<float>); });
-    unrolled<kCount>([&](auto k) {
-      const B factor(factors[k]);
-      unrolled<n>([&](auto v) { sums[k][v] = functions::fused(values[v], factor, sums[k][v]); });
-    });
-    factors += kCount;
-  }
-  unrolled<kCount>([&](auto k) {
-    unrolled<n>([&](auto v) { sums[k][v].store_aligned(to.values[k] + v * kLanes<float>); });
-  });
-}
-
-using AddTaps = decltype(&add_taps<1, 1>);
-/// Returns the functions for `count` channels, and one and two vectors.
-std::array<AddTaps, kRowVectors> functions_of(int64_t count) {
-  std::array<AddTaps, kRowVectors> result{};
-  const auto select_one = [&]<int... i>(std::integer_sequence<int, i...>) {
-    ((count == i + 1 ? void(result = {&add_taps<i + 1, 1>, &add_taps<i + 1, 2>}) : void()), ...);
-  };
-  select_one(std::make_integer_sequence<int, kMostChannels>());
-  return result;
-}
-
-/// Writes the sums of `count` channels, whose planes are `plane` elements apart. `left` columns
-/// remain.
-void write_sums(ColumnSums& sums, int64_t count, int64_t vectors, bool relu, int64_t left,
-                int64_t plane, float* to) {
-  for (int64_t k = 0; k < count; ++k)
-    for (int64_t v = 0; v < vectors && v * kLanes<float> < left; ++v) {
-      B sum = B::load_aligned(sums.values[k] + v * kLanes<float>);
-      if (relu) sum = formulas::Relu()(sum);
-      float* place = to + k * plane + v * kLanes<float>;
-      if (left >= (v + 1) * kLanes<float>)
-        sum.store_unaligned(place);
-      else
-        store_some<float>(place, left - v * kLanes<float>, sum);
-    }
-}
-
-/// Returns the elements that vectors process for each row of the result, with those between joined
-/// rows.
-int64_t processed_row(const RowSizes& s) {
-  return gains_by_joining(s) ? s.joined_row() : in_lanes(s.out_width);
-}
-
-/// Rows of the result whose vectors are computed one after another.
-struct Lines {
-  int64_t count, length, step;  // `step` elements of the padded part are between two lines
-};
-
-/// Computes the lines of `count` channels from a padded part. `to` has planes of `plane` elements
-/// and lines of `line`.
-void convolve_lines(const Lines& lines, const float* part, const std::vector<int64_t>& offsets,
-                    const float* weights, const float* bias, int64_t count, bool relu, float* to,
-                    int64_t plane, int64_t line) {
-  const auto functions = functions_of(count);
-  ColumnSums start, sums;
-  for (int64_t k = 0; k < count; ++k)
-    std::ranges::fill(start.values[k], bias != nullptr ? bias[k] : 0.0f);
-  for (int64_t i = 0; i < lines.count; ++i)
-    for (int64_t next = 0; next < lines.length; next += kRowVectors * kLanes<float>) {
-      const int64_t vectors = lines.length - next > kLanes<float> ? 2 : 1;
-      // The last vectors of a line overlap the previous vectors, unless the line is shorter.
-      const int64_t j =
-          std::min(next, std::max<int64_t>(lines.length - vectors * kLanes<float>, 0));
-      std::copy_n(start.values[0], count * kRowVectors * kLanes<float>, sums.values[0]);
-      functions[size_t(vectors - 1)](part + i * lines.step + j, offsets, weights, sums);
-      write_sums(sums, count, vectors, relu, lines.length - j, plane, to + i * line + j);
-    }
-}
-
-/// Returns alternating lanes of a and b, from lane kFirst on. (xsimd 8.1 exchanges parts of 64-byte
-/// registers in zip_lo() and zip_hi().)
-template <int kFirst, int... I>
-FloatVector alternate(FloatVector a, FloatVector b, std::integer_sequence<int, I...>) {
-  return __builtin_shufflevector(a, b, (kFirst + I / 2 + I % 2 * int(kLanes<float>))...);
-}
-
-/// Writes a row of `width` results: result i is element i / step of phase i % step. Phases are
-/// `distance` elements apart.
-void write_row(const float* phases, int64_t distance, int64_t step, int64_t width, float* to) {
-  if (step == 1) return copy_row(phases, width, to);
-  int64_t done = 0;  // of each phase
-  if (step == 2)
-    for (; 2 * (done + kLanes<float>) <= width; done += kLanes<float>) {
-      constexpr std::make_integer_sequence<int, int(kLanes<float>)> kIndices;
-      const FloatVector even = B::load_unaligned(phases + done);
-      const FloatVector odd = B::load_unaligned(phases + distance + done);
-      float* place = to + 2 * done;
-      B(alternate<0>(even, odd, kIndices)).store_unaligned(place);
-      B(alternate<kLanes<float> / 2>(even, odd, kIndices)).store_unaligned(place + kLanes<float>);
-    }
-  for (int64_t b = 0; b < std::min(step, width); ++b)
-    for (int64_t i = done, at = done * step + b; at < width; ++i, at += step)
-      to[at] = phases[b * distance + i];
-}
-
-/// Sets the rows of the result that are computed from one padded part.
-void set_band(RowSizes& s) {
-  s.joins_rows = gains_by_joining(s);
-  const int64_t share =
-      (s.batch * s.out_height + omp_get_max_threads() - 1) / omp_get_max_threads();
-  s.band = std::clamp<int64_t>(std::min(std::max<int64_t>(s.rows_within(kPaddedFloats), 8), share),
-                               1, s.out_height);
-}
-
-/// Computes the sums of all phases from `images`, masked by `results` as in pad_image(), plus the
-/// bias. `s` has the number of rows and columns of the first phase, the largest.
-void convolve_small(const RowSizes& s, const float* images, const float* results,
-                    const ResultPhases& all, const float* bias, bool relu, float* to) {
-  const int64_t height = all.size.height, width = all.size.width;
-  const bool copies = s.joins_rows || all.step != Size2d(1);
-  // A line may be shorter than its vectors. Copied rows are computed beside the padded part.
-  const int64_t padded_part = s.padded_part() + kRowVectors * kLanes<float>;
-  const int64_t copied_plane = copies ? s.band * s.row() : 0;
-  const int64_t copied_phase = kMostChannels * copied_plane;
-  PerThread memory(padded_part + all.across() * copied_phase);
-#pragma omp parallel for if (s.products() > kParallelSmall)
-  for (int64_t task = 0; task < s.batch * s.bands(); ++task) {
-    const int64_t n = task / s.bands(), begin = task % s.bands() * s.band;
-    const int64_t image = n * s.in * s.height * s.width;
-    float *part = memory.mine(), *copied = part + padded_part;
-    pad_image(images + image, results != nullptr ? results + image : nullptr, s, begin, part);
-    for_each_channel_group(s.out, [&](int64_t first, int64_t count) {
-      const float* start = bias != nullptr ? bias + first : nullptr;
-      for (const ResultPhase& phase : all.phases) {
-        const int64_t columns = steps_within(width, phase.first.width, all.step.width);
-        const int64_t rows =
-            std::min(s.band, steps_within(height, phase.first.height, all.step.height) - begin);
-        if (rows <= 0) continue;
-        const float* group = phase.weights.data() + first * int64_t(phase.offsets.size());
-        float* place = to + (n * s.out + first) * height * width +
-                       (begin * all.step.height + phase.first.height) * width;
-        const auto convolve = [&](const Lines& lines, float* at, int64_t plane, int64_t line) {
-          convolve_lines(lines, part, phase.offsets, group, start, count, relu, at, plane, line);
-        };
-        if (!copies) {
-          convolve({rows, columns, s.row()}, place, height * width, width);
-          continue;
-        }
-        float* copy = copied + phase.first.width * copied_phase;
-        if (s.joins_rows)
-          convolve({1, (rows - 1) * s.row() + columns, 0}, copy, copied_plane, 0);
-        else
-          convolve({rows, columns, s.row()}, copy, copied_plane, s.row());
-        if (phase.first.width < all.across() - 1) continue;
-        for (int64_t k = 0; k < count; ++k)
-          for (int64_t i = 0; i < rows; ++i)
-            write_row(copied + k * copied_plane + i * s.row(), copied_phase, all.step.width, width,
-                      place + (k * height + i * all.step.height) * width);
-      }
-    });
+void for_each_group_of_channels(RowSizes s, const Run& run) {
+  const int64_t channels = s.in / s.from.taps;
+  for (int64_t group = 0; group * s.out < s.to.channels; ++group) {
+    s.from.first = group * channels;
+    s.to.first = group * s.out;
+    run(group, std::as_const(s));
   }
 }
 
@@ -237,7 +71,7 @@ void convolve_small(const RowSizes& s, const float* images, const float* results
 struct GradientTap {
   int64_t of_kernel, of_dy;
 };
-/// The taps of each phase of dx, by rows or by columns.
+/// The taps of each phase of dx, by planes, by rows or by columns.
 struct GradientTaps {
   std::vector<std::vector<GradientTap>> phases;
   int64_t first = 0, last = 0;  // of_dy
@@ -257,72 +91,155 @@ struct GradientTaps {
 
 /// The sums of elements of dy that compute dx. Each element of dx of a phase needs those elements
 /// of the kernel that meet an element of dy.
-struct InputGradient {
-  GradientTaps down, right;
-  RowSizes sizes;  // of a convolution of dy by a kernel that spans the taps of all phases
+class InputGradient {
+ public:
+  explicit InputGradient(const Problem& problem)
+      : problem_(problem), deep_(taps(2)), down_(taps(3)), right_(taps(4)) {}
 
-  InputGradient(const Shape& dy, const Shape& w, const Shape& dx, const Conv2dOptions& o)
-      : down(w[2], dx[2], o.stride.height, o.padding.height, o.dilation.height),
-        right(w[3], dx[3], o.stride.width, o.padding.width, o.dilation.width),
-        sizes(dy, Shape{w[1], w[0], down.span(), right.span()},
-              Shape{dx[0], dx[1], steps_within(dx[2], 0, o.stride.height),
-                    steps_within(dx[3], 0, o.stride.width)},
-              Conv2dOptions{.padding = {-down.first, -right.first}}) {}
+  int64_t phases() const { return std::ssize(deep_.phases); }
+  /// Returns the sizes of a convolution of dy that computes the planes of a phase, by a kernel that
+  /// spans the taps of all phases of rows and columns.
+  RowSizes sizes(int64_t phase) const {
+    const auto& [x, w, y, options, is_volume] = problem_;
+    const auto& [named, stride, padding, dilation, groups] = options;
+    const std::vector<GradientTap>& deep = deep_.phases[size_t(phase)];
+    const int64_t planes = steps_within(x[2], phase, stride.depth), images = x[0] * planes;
+    const int64_t count = std::max<int64_t>(std::ssize(deep), 1);
+    RowSizes s(
+        {images, y[1], y[3], y[4]},
+        {w[1] * groups, w[0] / groups * count, down_.span(), right_.span()},
+        {images, x[1], steps_within(x[3], 0, stride.height), steps_within(x[4], 0, stride.width)},
+        {.padding = {-down_.first, -right_.first}, .groups = groups});
+    s.out_depth = planes;
+    s.from = {y[1], 0, y[2], count};
+    s.from.shift = deep.empty() ? y[2] : deep[0].of_dy;  // no plane: zeros
+    if (count > 1) s.from.tap_step = deep[1].of_dy - deep[0].of_dy;
+    s.to = {x[1], 0, x[2]};
+    s.to.step = stride.depth, s.to.shift = phase;
+    return s;
+  }
 
-  ResultPhases phases(const Shape& w, const Shape& dx, Size2d stride, const float* weight) const {
-    ResultPhases result{{dx[2], dx[3]}, stride, {}};
-    for (size_t i = 0; i < down.phases.size(); ++i)
-      for (size_t j = 0; j < right.phases.size(); ++j) {
-        std::vector<int64_t> offsets, elements;  // of dy; of the weight
-        for (int64_t o = 0; o < w[0]; ++o)
-          for (const GradientTap& u : down.phases[i])
-            for (const GradientTap& v : right.phases[j]) {
-              offsets.push_back((o * sizes.rows() + u.of_dy - down.first) * sizes.row() + v.of_dy -
-                                right.first);
-              elements.push_back((o * w[1] * w[2] + u.of_kernel) * w[3] + v.of_kernel);
+  /// Returns the sums for the planes of a phase, of a group of channels with sizes s and `weight`.
+  ResultPhases sums(int64_t phase, const RowSizes& s, const float* weight) const {
+    const auto& [x, w, y, options, is_volume] = problem_;
+    std::vector<GradientTap> deep = deep_.phases[size_t(phase)];
+    if (deep.empty()) deep.push_back({-1, 0});
+    ResultPhases result{{x[3], x[4]}, options.stride.plane(), {}};
+    for (size_t i = 0; i < down_.phases.size(); ++i)
+      for (size_t j = 0; j < right_.phases.size(); ++j) {
+        std::vector<int64_t> offsets, elements;  // of dy; of the weight, -1 for none
+        for (int64_t plane = 0; plane < s.in; ++plane) {
+          const int64_t first = plane / std::ssize(deep) * w[1] * w[2];
+          const int64_t of_kernel = deep[size_t(plane % std::ssize(deep))].of_kernel;
+          for (const GradientTap& u : down_.phases[i])
+            for (const GradientTap& v : right_.phases[j]) {
+              offsets.push_back((plane * s.rows() + u.of_dy - down_.first) * s.row() + v.of_dy -
+                                right_.first);
+              elements.push_back(of_kernel < 0 ? -1
+                                               : ((first + of_kernel) * w[3] + u.of_kernel) * w[4] +
+                                                     v.of_kernel);
             }
+        }
         result.add({int64_t(i), int64_t(j)}, std::move(offsets), w[1],
                    [&](int64_t channel, size_t tap) {
-                     return weight[elements[tap] + channel * w[2] * w[3]];
+                     const int64_t element = elements[tap];
+                     return element < 0 ? 0.0f : weight[element + channel * problem_.kernel()];
                    });
       }
     return result;
   }
+
+ private:
+  GradientTaps taps(int axis) const {
+    const auto along = [&](const Size3d& size) {
+      return axis == 2 ? size.depth : axis == 3 ? size.height : size.width;
+    };
+    return {problem_.w[axis], problem_.x[axis], along(problem_.options.stride),
+            along(problem_.options.padding), along(problem_.options.dilation)};
+  }
+
+  const Problem& problem_;
+  const GradientTaps deep_, down_, right_;
 };
 
-void small_input_gradient(const Tensor& dy, const Epilogue& behind, const Tensor& weight,
-                          const Conv2dOptions& options, Tensor& dx) {
-  const Shape& w = weight.shape();
-  InputGradient gradient(dy.shape(), w, dx.shape(), options);
-  set_band(gradient.sizes);
-  convolve_small(gradient.sizes, dy.data<float>(), behind ? behind.at.data<float>() : nullptr,
-                 gradient.phases(w, dx.shape(), options.stride, weight.data<float>()), nullptr,
-                 false, dx.data<float>());
-}
-
-bool has_few_outputs(const Shape& w) { return w[0] < 16 && w[0] % 8 != 0; }
+bool has_few_outputs(const RowSizes& s) { return s.out < 16 && s.out % 8 != 0; }
 /// Returns whether vectors along rows are faster than oneDNN's blocks of channels for few outputs.
 /// Short rows leave lanes unused, unless rows are joined; unpacking an image pays off for few
 /// channels.
-bool prefers_rows_for_few(const RowSizes& s, const Tensor& x) {
+bool prefers_rows_for_few(const RowSizes& s, bool is_packed) {
   const int64_t pair = 2 * kLanes<float>;
   int64_t step = s.out_width > kLanes<float> ? pair : kLanes<float>;
   if (gains_by_joining(s)) step = s.joined_row();
   return (s.out_width >= pair || step * s.out <= kMostChannels * s.out_width) &&
-         (s.out < 8 || !x || !x.storage().is_packed());
+         (s.out < 8 || !is_packed);
 }
 /// Returns whether vectors along rows are faster for any number of channels. oneDNN computes whole
-/// blocks, of `from` and `to` channels; a product in a full block takes a tenth less time.
-bool prefers_rows_for(const RowSizes& s, int64_t from, int64_t to, const Tensor& x) {
-  return (!x || !x.storage().is_packed()) &&
-         5 * from * to * s.out_width >= 6 * s.in * s.out * processed_row(s);
+/// blocks, of `from` and `to` planes; a product in a full block takes a tenth less time.
+bool prefers_rows_for(const RowSizes& s, int64_t from, int64_t to, bool is_packed) {
+  return !is_packed && 5 * from * to * s.out_width >= 6 * s.in * s.out * processed_row(s);
 }
-bool is_small(const Shape& w, int64_t width) {
-  return has_few_outputs(w) && w[1] * w[2] * w[3] <= kMaxGradientTaps && width >= kLanes<float> / 2;
+bool is_small(const RowSizes& s) {
+  return has_few_outputs(s) && s.taps() <= kMaxGradientTaps && s.width >= kLanes<float> / 2;
 }
-/// Returns the channels that oneDNN computes. It does not fill blocks of few channels of an image.
-int64_t in_blocks(int64_t channels) {
-  return channels <= kLanes<float> / 2 ? channels : in_lanes(channels);
+/// Returns the planes that oneDNN computes, whose channels fill whole blocks.
+int64_t planes_in_blocks(const RowSizes& s) { return in_lanes(s.in / s.from.taps) * s.from.taps; }
+/// Returns whether a convolution of several groups is faster along rows than by oneDNN, which
+/// needs groups of whole blocks of 8 channels for its fast kernels, and than by ConvGrouped.
+bool prefers_rows_for_groups(const Problem& p) {
+  const int64_t in = p.w[1], out = p.w[0] / p.options.groups, most = std::max(in, out);
+  const bool fills_blocks = in % 8 == 0 && out % 8 == 0;
+  return !fills_blocks && most > (p.is_volume ? 1 : kMostGrouped) && most * p.kernel() <= kMostTaps;
+}
+/// The same for y and dx. Kernels of one element need rows that fill vectors.
+bool prefers_rows_for_groups(const Problem& p, int64_t width) {
+  return prefers_rows_for_groups(p) && (p.kernel() > 1 || 5 * in_lanes(width) <= 6 * width);
+}
+
+bool computes_y(const Problem& p, bool is_packed) {
+  if (p.options.groups > 1) return prefers_rows_for_groups(p, p.y[4]);
+  const RowSizes s = p.sizes();
+  if (p.options.stride != Size3d(1) && s.taps() < kFewestTaps) return false;
+  if (is_small(s)) return true;
+  if (p.kernel() == 1 || s.taps() > kMostTaps) return false;
+  if (has_few_outputs(s)) return prefers_rows_for_few(s, is_packed);
+  const int64_t from = s.in / s.from.taps < kLanes<float> ? s.in : planes_in_blocks(s);
+  return prefers_rows_for(s, from, in_lanes(s.out), is_packed);
+}
+
+void compute_y(const Problem& p, const float* x, const float* w, const float* bias, bool relu,
+               float* y) {
+  for_each_group_of_channels(p.sizes(), [&](int64_t group, RowSizes s) {
+    set_band(s);
+    const float* weights = w + group * s.out * s.taps();
+    ResultPhases all{{s.out_height, s.out_width}, 1, {}};
+    all.add(0, tap_offsets(s), s.out, [&](int64_t channel, size_t tap) {
+      return weights[channel * s.taps() + int64_t(tap)];
+    });
+    convolve_rows(s, x, nullptr, all, bias != nullptr ? bias + s.to.first : nullptr, relu, y);
+  });
+}
+
+bool computes_dx(const Problem& p, bool is_packed) {
+  if (p.options.groups > 1) return prefers_rows_for_groups(p, p.y[4]);
+  if (p.kernel() == 1 || p.w[0] * p.kernel() > kMostTaps) return false;
+  if (const RowSizes s = Problem(p.x, p.w, p.x, p.options).sizes();
+      p.options.stride == Size3d(1) && has_few_outputs(s))
+    return prefers_rows_for_few(s, is_packed);
+  const RowSizes s = InputGradient(p).sizes(0);
+  const int64_t sums = s.out * (s.out_width > kLanes<float> ? kRowVectors : 1);
+  return (p.options.stride == Size3d(1) || sums >= kFewestSums) &&
+         prefers_rows_for(s, planes_in_blocks(s), in_lanes(s.out), is_packed);
+}
+
+void compute_dx(const Problem& p, const float* dy, const float* from_relu, const float* w,
+                float* dx) {
+  const InputGradient gradient(p);
+  for (int64_t phase = 0; phase < gradient.phases(); ++phase)
+    for_each_group_of_channels(gradient.sizes(phase), [&](int64_t group, RowSizes s) {
+      set_band(s);
+      const float* weights = w + group * p.w[0] / p.options.groups * p.w[1] * p.kernel();
+      convolve_rows(s, dy, from_relu, gradient.sums(phase, s, weights), nullptr, false, dx);
+    });
 }
 
 enum class WeightGradient { kOther, kRows, kOutputLanes, kInputLanes };
@@ -330,17 +247,20 @@ enum class WeightGradient { kOther, kRows, kOutputLanes, kInputLanes };
 /// Returns the fastest implementation of dw. The cost is the number of products for each position
 /// and element of a kernel, with those of unused lanes, times the measured time of a product
 /// relative to oneDNN's.
-WeightGradient choose_dw(const Tensor& dy, const Tensor& x, const Shape& w,
-                         const Conv2dOptions& o) {
-  if (o.groups != 1) return WeightGradient::kOther;
-  const bool has_short_kernel = is_small(w, x.shape()[3]) && o.stride == Size2d(1);
-  if (has_short_kernel) return WeightGradient::kRows;
-  RowSizes s(x.shape(), w, dy.shape(), o);
-  if (w[2] * w[3] == 1 || s.taps() > kMostTaps || (w[0] >= 8 && x.storage().is_packed()))
+WeightGradient choose_dw(const Problem& p, bool is_packed) {
+  if (p.options.groups > 1)
+    return p.kernel() > 1 && prefers_rows_for_groups(p) ? WeightGradient::kRows
+                                                        : WeightGradient::kOther;
+  RowSizes s = p.sizes();
+  if (is_small(s) && p.options.stride == Size3d(1)) return WeightGradient::kRows;
+  if (p.kernel() == 1 || s.taps() > kMostTaps || (s.out >= 8 && is_packed))
     return WeightGradient::kOther;
   set_gradient_band(s);
-  if (w[0] < 8) return prefers_rows_for_few(s, x) ? WeightGradient::kRows : WeightGradient::kOther;
-  double least = double(in_blocks(s.in) * in_lanes(s.out));
+  if (s.out < 8)
+    return prefers_rows_for_few(s, is_packed) ? WeightGradient::kRows : WeightGradient::kOther;
+  // oneDNN does not fill blocks of few channels of an image.
+  const int64_t from = s.in / s.from.taps <= kLanes<float> / 2 ? s.in : planes_in_blocks(s);
+  double least = double(from * in_lanes(s.out));
   WeightGradient best = WeightGradient::kOther;
   const auto consider = [&](WeightGradient candidate, double cost) {
     if (cost <= least) least = cost, best = candidate;
@@ -356,73 +276,124 @@ WeightGradient choose_dw(const Tensor& dy, const Tensor& x, const Shape& w,
   return best;
 }
 
-bool computes_dx(const Tensor& dy, const Tensor& x, const Shape& w, const Conv2dOptions& o,
-                 const Tensor& dx) {
-  if (o.groups != 1 || w[2] * w[3] == 1 || w[0] * w[2] * w[3] > kMostTaps) return false;
-  if (o.stride == Size2d(1) && has_few_outputs(w))
-    return prefers_rows_for_few(RowSizes(dx.shape(), w, dx.shape(), o), x);
-  const RowSizes s = InputGradient(dy.shape(), w, dx.shape(), o).sizes;
-  const int64_t sums = s.out * (s.out_width > kLanes<float> ? kRowVectors : 1);
-  return (o.stride == Size2d(1) || sums >= kFewestSums) &&
-         prefers_rows_for(s, in_lanes(s.in), in_lanes(s.out), x);
+void compute_dw(const Problem& p, WeightGradient chosen, const float* dy, const float* from_relu,
+                const float* x, float* dw, float* db) {
+  for_each_group_of_channels(p.sizes(), [&](int64_t group, const RowSizes& s) {
+    float* weights = dw + group * s.out * s.taps();
+    float* biases = db != nullptr ? db + s.to.first : nullptr;
+    if (chosen == WeightGradient::kRows)
+      small_weight_gradient(s, dy, from_relu, x, weights, biases);
+    else
+      weight_gradient_in_lanes(s, dy, from_relu, x, chosen == WeightGradient::kOutputLanes, weights,
+                               biases);
+  });
 }
+
+bool is_packed(const Tensor& x) { return x && x.storage().is_packed(); }
+float* floats_or_null(const Tensor& x) { return x ? x.data<float>() : nullptr; }
+
+/// Which gradients are computed here.
+struct OwnGradients {
+  Problem problem;
+  bool dx;
+  WeightGradient dw = WeightGradient::kOther;
+
+  template <typename Options>
+  OwnGradients(const Tensor& dy, const Tensor& x, const Tensor& weight, const Options& options,
+               const Tensor& to_x, const Tensor& to_w)
+      : problem(to_x ? to_x.shape() : x.shape(), to_w ? to_w.shape() : weight.shape(), dy.shape(),
+                options),
+        dx(to_x && computes_dx(problem, is_packed(x))) {
+    if (to_w) dw = choose_dw(problem, is_packed(x));
+  }
+  bool has_dw() const { return dw != WeightGradient::kOther; }
+
+  /// Computes own gradients, and calls rest(dx, dw, db) for the others.
+  template <typename Rest>
+  void compute(const Tensor& dy, const float* from_relu, const Tensor& x, const Tensor& weight,
+               Tensor& to_x, Tensor& to_w, Tensor& to_b, const Rest& rest) const {
+    Tensor none;
+    if (dx)
+      compute_dx(problem, dy.data<float>(), from_relu, weight.data<float>(), to_x.data<float>());
+    else if (to_x)
+      rest(to_x, none, none);
+    if (has_dw())
+      compute_dw(problem, dw, dy.data<float>(), from_relu, x.data<float>(), to_w.data<float>(),
+                 floats_or_null(to_b));
+    else if (to_w || to_b)
+      rest(none, to_w, to_b);
+  }
+};
+
+bool is_empty(const Tensor& x) { return x && x.numel() == 0; }
 
 }  // namespace
 
 bool ConvSmall::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
                         const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
-  const Shape& w = weight.shape();
-  if (x.numel() == 0 || y.numel() == 0 || options.groups != 1) return false;
-  const RowSizes s(x.shape(), w, y.shape(), options);
-  if (options.stride != Size2d(1) && s.taps() < kFewestTaps) return false;
-  if (is_small(w, s.width)) return true;
-  if (w[2] * w[3] == 1 || s.taps() > kMostTaps) return false;
-  if (has_few_outputs(w)) return prefers_rows_for_few(s, x);
-  return prefers_rows_for(s, s.in < kLanes<float> ? s.in : in_lanes(s.in), in_lanes(s.out), x);
+  return x.numel() > 0 && y.numel() > 0 &&
+         computes_y(Problem(x.shape(), weight.shape(), y.shape(), options), is_packed(x));
 }
 
 void ConvSmall::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                     const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
   const bool relu = epilogue.activation == Activation::kRelu;
-  RowSizes s(x.shape(), weight.shape(), y.shape(), options);
-  set_band(s);
-  const float* w = weight.data<float>();
-  ResultPhases all{{s.out_height, s.out_width}, 1, {}};
-  all.add(0, tap_offsets(s), s.out,
-          [&](int64_t channel, size_t tap) { return w[channel * s.taps() + int64_t(tap)]; });
-  convolve_small(s, x.data<float>(), nullptr, all, bias ? bias.data<float>() : nullptr, relu,
-                 y.data<float>());
+  compute_y(Problem(x.shape(), weight.shape(), y.shape(), options), x.data<float>(),
+            weight.data<float>(), floats_or_null(bias), relu, y.data<float>());
   if (!relu) kernels::run_epilogue(epilogue, y, y);
 }
 
 bool ConvBackwardSmall::accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
                                 const Tensor& weight, const Conv2dOptions& options,
                                 const Tensor& dx, const Tensor& dw, const Tensor&) {
-  if (behind.activation == Activation::kGelu || dy.numel() == 0 || (dx && dx.numel() == 0))
+  if (behind.activation == Activation::kGelu || !(dx || dw) || is_empty(dy) || is_empty(dx) ||
+      is_empty(dw))
     return false;
-  if (dw && dw.numel() > 0 && choose_dw(dy, x, dw.shape(), options) != WeightGradient::kOther)
-    return true;
-  return dx && computes_dx(dy, x, weight.shape(), options, dx);
+  const OwnGradients own(dy, x, weight, options, dx, dw);
+  return own.dx || own.has_dw();
 }
 
 void ConvBackwardSmall::run(TypeTag<float>, const Tensor& dy, const Epilogue& behind,
                             const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
                             Tensor& dx, Tensor& dw, Tensor& db) {
-  Tensor none;
-  if (dx) {
-    if (computes_dx(dy, x, weight.shape(), options, dx))
-      small_input_gradient(dy, behind, weight, options, dx);
-    else
-      kernels::conv2d_backward(dy, behind, none, weight, options, dx, none, none);
-  }
-  const WeightGradient chosen = dw ? choose_dw(dy, x, dw.shape(), options) : WeightGradient::kOther;
-  if (chosen == WeightGradient::kRows)
-    small_weight_gradient(dy, behind, x, options, dw, db);
-  else if (chosen != WeightGradient::kOther)
-    weight_gradient_in_lanes(dy, behind, x, options, chosen == WeightGradient::kOutputLanes, dw,
-                             db);
-  else if (dw || db)
-    kernels::conv2d_backward(dy, behind, x, weight, options, none, dw, db);
+  OwnGradients(dy, x, weight, options, dx, dw)
+      .compute(dy, behind ? behind.at.data<float>() : nullptr, x, weight, dx, dw, db,
+               [&](Tensor& to_x, Tensor& to_w, Tensor& to_b) {
+                 kernels::conv2d_backward(dy, behind, to_w || to_b ? x : Tensor(), weight, options,
+                                          to_x, to_w, to_b);
+               });
+}
+
+bool ConvSmallVolume::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
+                              const Conv3dOptions& options, const Tensor& y) {
+  return computes_y(Problem(x.shape(), weight.shape(), y.shape(), options), is_packed(x));
+}
+
+void ConvSmallVolume::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          const Conv3dOptions& options, Tensor& y) {
+  compute_y(Problem(x.shape(), weight.shape(), y.shape(), options), x.data<float>(),
+            weight.data<float>(), floats_or_null(bias), /*relu=*/false, y.data<float>());
+}
+
+bool ConvBackwardSmallVolume::accepts(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                      const Conv3dOptions& options, const Tensor& dx,
+                                      const Tensor& dw, const Tensor& db) {
+  if (!(dx || dw) || is_empty(dy) || is_empty(dx) || is_empty(dw)) return false;
+  const OwnGradients own(dy, x, weight, options, dx, dw);
+  if (!own.dx && !own.has_dw()) return false;
+  const Tensor none;
+  const Tensor &rest_x = own.dx ? none : dx, &rest_w = own.has_dw() ? none : dw;
+  return !(rest_x || rest_w) ||
+         ConvVolumeBackwardDnnl::accepts(dy, x, weight, options, rest_x, rest_w, db);
+}
+
+void ConvBackwardSmallVolume::run(TypeTag<float>, const Tensor& dy, const Tensor& x,
+                                  const Tensor& weight, const Conv3dOptions& options, Tensor& dx,
+                                  Tensor& dw, Tensor& db) {
+  OwnGradients(dy, x, weight, options, dx, dw)
+      .compute(dy, nullptr, x, weight, dx, dw, db, [&](Tensor& to_x, Tensor& to_w, Tensor& to_b) {
+        kernels::conv3d_backward(dy, to_w ? x : Tensor(), weight, options, to_x, to_w, to_b);
+      });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -100,20 +100,20 @@ bool has_long_gradient_sums(const RowSizes& s) {
   return s.images * s.out_plane() >= kFewestPositions && s.padded_part() <= 2 * kPaddedFloats;
 }
 
-void small_weight_gradient(const Tensor& dy, const Epilogue& behind, const Tensor& x,
-                           const Conv2dOptions& options, Tensor& dw, Tensor& db) {
-  RowSizes s(x.shape(), dw.shape(), dy.shape(), options);
+void small_weight_gradient(RowSizes s, const float* dy, const float* from_relu, const float* x,
+                           float* dw, float* db) {
   set_gradient_band(s);
-  const float* from_relu = behind ? behind.at.data<float>() : nullptr;
   const int64_t tasks = (s.batch + s.images - 1) / s.images * s.bands();
   const int64_t pieces = std::min(tasks, kMostPieces);
   const int64_t step = s.taps() + 1, results = s.out * step;
   std::vector<double> parts(size_t(pieces * results));  // per channel: the taps, then the bias
-  // A copy of dz pays off if it is read for several groups of taps.
-  const bool copies = s.joins_rows || from_relu != nullptr || s.taps() > 9;
+  // A copy of dz pays off if it is read for several groups of taps. Planes of several volumes are
+  // not equally far apart.
+  const bool copies =
+      s.joins_rows || from_relu != nullptr || s.taps() > 9 || (s.images > 1 && s.out_depth > 1);
   const int64_t dz_row = copies ? s.row() : s.out_width;
-  const int64_t dz_image = copies ? in_lanes(s.band * s.row()) : s.out * s.out_plane();
-  const int64_t plane = copies ? s.images * dz_image : s.out_plane();
+  const int64_t dz_image = copies ? in_lanes(s.band * s.row()) : s.to.channels * s.out_plane();
+  const int64_t plane = copies ? s.images * dz_image : s.to.depth * s.out_plane();
   const BandVectors vectors(s, BandRows(s, 0), dz_row, dz_image);
   const BandVectors last_vectors(s, BandRows(s, tasks - 1), dz_row, dz_image);
   const int64_t part_floats = in_lanes(s.images * s.padded_part()) + kLanes<float>;
@@ -126,25 +126,25 @@ void small_weight_gradient(const Tensor& dy, const Epilogue& behind, const Tenso
       const BandRows band(s, task);
       const bool is_first = band.images == s.images && band.rows == s.band;
       for (int64_t n = 0; n < band.images; ++n)
-        pad_image(x.data<float>() + (band.first_image + n) * s.in * s.height * s.width, nullptr, s,
-                  band.begin, image + n * s.padded_part());
+        pad_image(x, nullptr, s, band.first_image + n, band.begin, image + n * s.padded_part());
       for_each_group<kChannelsTogether, 1>(
           s.out, [&]<int kPlanes>(int64_t o, std::integral_constant<int, kPlanes>) {
             double* sums = parts.data() + piece * results + o * step;
-            const int64_t first =
-                (band.first_image * s.out + o) * s.out_plane() + band.begin * s.out_width;
-            const float* gradients = dy.data<float>() + first;
+            const auto place = [&](int64_t n, int64_t channel) {
+              return s.to_plane(band.first_image + n, channel) * s.out_plane() +
+                     band.begin * s.out_width;
+            };
             for (int64_t n = 0; n < band.images; ++n)
               for (int p = 0; p < kPlanes; ++p) {
-                const int64_t at = (n * s.out + p) * s.out_plane();
-                sums[p * step + s.taps()] += sum_rows(
-                    gradients + at, from_relu != nullptr ? from_relu + first + at : nullptr, s,
-                    band.rows, copies ? dz + p * plane + n * dz_image : nullptr);
+                const int64_t at = place(n, o + p);
+                sums[p * step + s.taps()] +=
+                    sum_rows(dy + at, from_relu != nullptr ? from_relu + at : nullptr, s, band.rows,
+                             copies ? dz + p * plane + n * dz_image : nullptr);
               }
             for_each_group<9, 3, 1>(
                 s.taps(), [&]<int kCount>(int64_t tap, std::integral_constant<int, kCount>) {
                   add_plane_products<kCount, kPlanes>(is_first ? vectors : last_vectors,
-                                                      copies ? dz : gradients, plane, image,
+                                                      copies ? dz : dy + place(0, o), plane, image,
                                                       offsets.data() + tap, sums + tap, step);
                 });
           });
@@ -156,9 +156,9 @@ void small_weight_gradient(const Tensor& dy, const Epilogue& behind, const Tenso
       for (int64_t piece = 0; piece < pieces; ++piece)
         sum += parts[size_t(piece * results + o * step + tap)];
       if (tap < s.taps())
-        dw.data<float>()[o * s.taps() + tap] = float(sum);
-      else if (db)
-        db.data<float>()[o] = float(sum);
+        dw[o * s.taps() + tap] = float(sum);
+      else if (db != nullptr)
+        db[o] = float(sum);
     }
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "backends/cpu/fast/conv_rows.h"
-#include "ops/conv.h"
 
 namespace tapegrad::backends::cpu {
 
@@ -15,8 +14,9 @@ void set_gradient_band(RowSizes& s);
 /// padded part stays in the cache. `s` has the band of set_gradient_band().
 bool has_long_gradient_sums(const RowSizes& s);
 
-/// Computes dw, and db unless it is empty. `behind` is a ReLU or nothing.
-void small_weight_gradient(const Tensor& dy, const Epilogue& behind, const Tensor& x,
-                           const Conv2dOptions& options, Tensor& dw, Tensor& db);
+/// Computes dw, and db unless it is null. `from_relu` is the result of a ReLU behind the
+/// convolution, or null.
+void small_weight_gradient(RowSizes s, const float* dy, const float* from_relu, const float* x,
+                           float* dw, float* db);
 
 }  // namespace tapegrad::backends::cpu

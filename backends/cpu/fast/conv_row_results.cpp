@@ -1,0 +1,180 @@
+#include "backends/cpu/fast/conv_row_results.h"
+
+#include <algorithm>
+#include <array>
+
+#include <omp.h>
+
+#include "backends/cpu/tools/per_thread.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+using B = Batch<float>;
+
+/// Start values, then sums, of the channels of a group.
+struct alignas(64) ColumnSums {
+  float values[kMostChannels][kRowVectors * kLanes<float>];
+};
+
+/// Adds to the sums of kCount channels, for the first n vectors of each, the sum over the taps of
+/// the image's elements times factors.
+template <int kCount, int n>
+void add_taps(const float* from, const std::vector<int64_t>& offsets, const float* factors,
+              ColumnSums& to) {
+  B sums[kCount][n];
+  unrolled<kCount>([&](auto k) {
+    unrolled<n>([&](auto v) { sums[k][v] = B::load_aligned(to.values[k] + v * kLanes<float>); });
+  });
+  for (const int64_t offset : offsets) {
+    B values[n];
+    unrolled<n>([&](auto v) { values[v] = B::load_unaligned(from + offset + v * kLanes<float>); });
+    unrolled<kCount>([&](auto k) {
+      const B factor(factors[k]);
+      unrolled<n>([&](auto v) { sums[k][v] = functions::fused(values[v], factor, sums[k][v]); });
+    });
+    factors += kCount;
+  }
+  unrolled<kCount>([&](auto k) {
+    unrolled<n>([&](auto v) { sums[k][v].store_aligned(to.values[k] + v * kLanes<float>); });
+  });
+}
+
+using AddTaps = decltype(&add_taps<1, 1>);
+/// Returns the functions for `count` channels, and one and two vectors.
+std::array<AddTaps, kRowVectors> functions_of(int64_t count) {
+  std::array<AddTaps, kRowVectors> result{};
+  const auto select_one = [&]<int... i>(std::integer_sequence<int, i...>) {
+    ((count == i + 1 ? void(result = {&add_taps<i + 1, 1>, &add_taps<i + 1, 2>}) : void()), ...);
+  };
+  select_one(std::make_integer_sequence<int, kMostChannels>());
+  return result;
+}
+
+/// Writes the sums of `count` channels, whose planes are `plane` elements apart. `left` columns
+/// remain.
+void write_sums(ColumnSums& sums, int64_t count, int64_t vectors, bool relu, int64_t left,
+                int64_t plane, float* to) {
+  for (int64_t k = 0; k < count; ++k)
+    for (int64_t v = 0; v < vectors && v * kLanes<float> < left; ++v) {
+      B sum = B::load_aligned(sums.values[k] + v * kLanes<float>);
+      if (relu) sum = formulas::Relu()(sum);
+      float* place = to + k * plane + v * kLanes<float>;
+      if (left >= (v + 1) * kLanes<float>)
+        sum.store_unaligned(place);
+      else
+        store_some<float>(place, left - v * kLanes<float>, sum);
+    }
+}
+
+/// Rows of the result whose vectors are computed one after another.
+struct Lines {
+  int64_t count, length, step;  // `step` elements of the padded part are between two lines
+};
+
+/// Computes the lines of `count` channels from a padded part. `to` has planes of `plane` elements
+/// and lines of `line`.
+void convolve_lines(const Lines& lines, const float* part, const std::vector<int64_t>& offsets,
+                    const float* weights, const float* bias, int64_t count, bool relu, float* to,
+                    int64_t plane, int64_t line) {
+  const auto functions = functions_of(count);
+  ColumnSums start, sums;
+  for (int64_t k = 0; k < count; ++k)
+    std::ranges::fill(start.values[k], bias != nullptr ? bias[k] : 0.0f);
+  for (int64_t i = 0; i < lines.count; ++i)
+    for (int64_t next = 0; next < lines.length; next += kRowVectors * kLanes<float>) {
+      const int64_t vectors = lines.length - next > kLanes<float> ? 2 : 1;
+      // The last vectors of a line overlap the previous vectors, unless the line is shorter.
+      const int64_t j =
+          std::min(next, std::max<int64_t>(lines.length - vectors * kLanes<float>, 0));
+      std::copy_n(start.values[0], count * kRowVectors * kLanes<float>, sums.values[0]);
+      functions[size_t(vectors - 1)](part + i * lines.step + j, offsets, weights, sums);
+      write_sums(sums, count, vectors, relu, lines.length - j, plane, to + i * line + j);
+    }
+}
+
+/// Returns alternating lanes of a and b, from lane kFirst on. (xsimd 8.1 exchanges parts of 64-byte
+/// registers in zip_lo() and zip_hi().)
+template <int kFirst, int... I>
+FloatVector alternate(FloatVector a, FloatVector b, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, (kFirst + I / 2 + I % 2 * int(kLanes<float>))...);
+}
+
+/// Writes a row of `width` results: result i is element i / step of phase i % step. Phases are
+/// `distance` elements apart.
+void write_row(const float* phases, int64_t distance, int64_t step, int64_t width, float* to) {
+  if (step == 1) return copy_row(phases, width, to);
+  int64_t done = 0;  // of each phase
+  if (step == 2)
+    for (; 2 * (done + kLanes<float>) <= width; done += kLanes<float>) {
+      constexpr std::make_integer_sequence<int, int(kLanes<float>)> kIndices;
+      const FloatVector even = B::load_unaligned(phases + done);
+      const FloatVector odd = B::load_unaligned(phases + distance + done);
+      float* place = to + 2 * done;
+      B(alternate<0>(even, odd, kIndices)).store_unaligned(place);
+      B(alternate<kLanes<float> / 2>(even, odd, kIndices)).store_unaligned(place + kLanes<float>);
+    }
+  for (int64_t b = 0; b < std::min(step, width); ++b)
+    for (int64_t i = done, at = done * step + b; at < width; ++i, at += step)
+      to[at] = phases[b * distance + i];
+}
+
+}  // namespace
+
+void set_band(RowSizes& s) {
+  s.joins_rows = gains_by_joining(s);
+  const int64_t share =
+      (s.batch * s.out_height + omp_get_max_threads() - 1) / omp_get_max_threads();
+  s.band = std::clamp<int64_t>(std::min(std::max<int64_t>(s.rows_within(kPaddedFloats), 8), share),
+                               1, s.out_height);
+}
+
+void convolve_rows(const RowSizes& s, const float* images, const float* results,
+                   const ResultPhases& all, const float* bias, bool relu, float* to) {
+  const int64_t height = all.size.height, width = all.size.width;
+  const int64_t channel = s.to.depth * height * width;  // elements between channels of the result
+  const bool copies = s.joins_rows || all.step != Size2d(1);
+  // A line may be shorter than its vectors. Copied rows are computed beside the padded part.
+  const int64_t padded_part = s.padded_part() + kRowVectors * kLanes<float>;
+  const int64_t copied_plane = copies ? s.band * s.row() : 0;
+  const int64_t copied_phase = kMostChannels * copied_plane;
+  PerThread memory(padded_part + all.across() * copied_phase);
+#pragma omp parallel for if (s.products() > kParallelSmall)
+  for (int64_t task = 0; task < s.batch * s.bands(); ++task) {
+    const int64_t n = task / s.bands(), begin = task % s.bands() * s.band;
+    float *part = memory.mine(), *copied = part + padded_part;
+    pad_image(images, results, s, n, begin, part);
+    for_each_channel_group(s.out, [&](int64_t first, int64_t count) {
+      const float* start = bias != nullptr ? bias + first : nullptr;
+      for (const ResultPhase& phase : all.phases) {
+        const int64_t columns = steps_within(width, phase.first.width, all.step.width);
+        const int64_t rows =
+            std::min(s.band, steps_within(height, phase.first.height, all.step.height) - begin);
+        if (rows <= 0) continue;
+        const float* group = phase.weights.data() + first * int64_t(phase.offsets.size());
+        float* place =
+            to +
+            (s.to_plane(n, first) * height + begin * all.step.height + phase.first.height) * width;
+        const auto convolve = [&](const Lines& lines, float* at, int64_t plane, int64_t line) {
+          convolve_lines(lines, part, phase.offsets, group, start, count, relu, at, plane, line);
+        };
+        if (!copies) {
+          convolve({rows, columns, s.row()}, place, channel, width);
+          continue;
+        }
+        float* copy = copied + phase.first.width * copied_phase;
+        if (s.joins_rows)
+          convolve({1, (rows - 1) * s.row() + columns, 0}, copy, copied_plane, 0);
+        else
+          convolve({rows, columns, s.row()}, copy, copied_plane, s.row());
+        if (phase.first.width < all.across() - 1) continue;
+        for (int64_t k = 0; k < count; ++k)
+          for (int64_t i = 0; i < rows; ++i)
+            write_row(copied + k * copied_plane + i * s.row(), copied_phase, all.step.width, width,
+                      place + k * channel + i * all.step.height * width);
+      }
+    });
+  }
+}
+
+}  // namespace tapegrad::backends::cpu
