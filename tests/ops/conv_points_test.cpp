@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/generator.h"
+#include "core/dispatch/dispatch_log.h"
 #include "core/dispatch/implementations.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
@@ -49,6 +50,27 @@ TEST(Conv, PointsAreProductsForAnyNumberOfThreads) {
     }
   }
   set_num_threads(threads);
+}
+
+// A stride reads a part of the positions: the results are those of these positions alone.
+TEST(Conv, StridedPointsAreProductsOfTheirPositions) {
+  for (const auto& [in, out, height, width] :
+       {std::array<int64_t, 4>{17, 33, 9, 10}, {20, 3, 12, 31}, {36, 72, 1, 70}}) {
+    const Variable x = randn({3, in, height, width}).requires_grad_();
+    const Variable w = randn({out, in, 1, 1}).requires_grad_(), b = randn({out}).requires_grad_();
+    DispatchLog log;
+    const Variable y = conv2d(x, w, b, {.stride = {2, 3}});
+    if (!only_fallbacks()) {
+      EXPECT_EQ(log.calls("conv2d:points"), 1);
+    }
+    const Variable positions = slice(slice(x, 2, 0, height, 2), 3, 0, width, 3);
+    const Variable expected = conv2d(positions, w, b), seed = randn(y.shape());
+    const std::vector<Variable> leaves{x, w, b};
+    const auto got = grad(y, leaves, seed, {}), wanted = grad(expected, leaves, seed, {});
+    EXPECT_LT(amax(abs(y - expected)).item(), 1e-4);
+    for (size_t i = 0; i < leaves.size(); ++i)
+      EXPECT_LT(amax(abs(got[i] - wanted[i])).item(), 1e-4) << in << ' ' << i;
+  }
 }
 
 // Few positions in each of many images: one product for the rows of several images.

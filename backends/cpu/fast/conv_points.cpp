@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "backends/cpu/fast/conv_small_weight.h"
 #include "backends/cpu/tools/product.h"
 #include "backends/cpu/tools/share.h"
 #include "backends/cpu/tools/simd.h"
@@ -15,8 +16,7 @@ namespace {
 constexpr int64_t kSmallestBlock = 8;  // the smallest block of channels
 
 bool is_product(const Shape& weight, const Conv2dOptions& options) {
-  return weight[2] == 1 && weight[3] == 1 && options.groups == 1 && options.stride == Size2d(1) &&
-         options.padding == Size2d(0);
+  return weight[2] == 1 && weight[3] == 1 && options.groups == 1 && options.padding == Size2d(0);
 }
 
 bool is_multiple(const Shape& weight, int64_t of) {
@@ -25,11 +25,16 @@ bool is_multiple(const Shape& weight, int64_t of) {
 
 /// Returns whether the products are preferred. If the channels fill no blocks, unpacking an operand
 /// takes less than oneDNN's copies. If they fill no registers, the products take between a third
-/// and nine tenths of oneDNN's time, unless an operand is packed already.
+/// and nine tenths of oneDNN's time, unless an operand is packed already. With a stride, the copy
+/// of the positions pays off if at least a sixth of oneDNN's blocks would be empty.
 bool prefers_points(const Shape& weight, const Conv2dOptions& options, bool is_packed) {
   constexpr int64_t kRegister = 16;
-  return is_product(weight, options) &&
-         (!is_multiple(weight, kSmallestBlock) || (!is_multiple(weight, kRegister) && !is_packed));
+  if (!is_product(weight, options)) return false;
+  const auto in_registers = [](int64_t n) { return (n + kRegister - 1) / kRegister * kRegister; };
+  if (options.stride != Size2d(1) &&
+      5 * in_registers(weight[0]) * in_registers(weight[1]) < 6 * weight[0] * weight[1])
+    return false;
+  return !is_multiple(weight, kSmallestBlock) || (!is_multiple(weight, kRegister) && !is_packed);
 }
 
 /// Computes c = a b, or c += a b if `accumulate`; c has rows of n numbers.
@@ -43,6 +48,54 @@ void bias_gradient(const Tensor& dz, const Tensor& x, const Tensor& weight,
                    const Conv2dOptions& options, Tensor& db) {
   Tensor none;
   if (db) kernels::conv2d_backward(dz, {}, x, weight, options, none, none, db);
+}
+
+/// Calls copy(element of an image, position) for each row of the positions that a stride reads.
+/// `image` is the shape of the images, and y that of the positions.
+template <typename Copy>
+void for_each_strided_row(const Shape& image, const Shape& y, Size2d stride, const Copy& copy) {
+  const int64_t rows = y[2], planes = image[0] * image[1];
+#pragma omp parallel for if (planes * rows * y[3] > kParallel)
+  for (int64_t i = 0; i < planes * rows; ++i)
+    copy((i / rows * image[2] + i % rows * stride.height) * image[3], i * y[3]);
+}
+
+/// Returns the positions of x that a kernel of size 1 reads; `y` is the shape of the result.
+Tensor strided_positions(const Tensor& x, const Shape& y, Size2d stride) {
+  const Tensor result = x.empty_like({x.shape()[0], x.shape()[1], y[2], y[3]});
+  const float* from = x.data<float>();
+  float* to = result.data<float>();
+  for_each_strided_row(x.shape(), y, stride, [&](int64_t image, int64_t position) {
+    for (int64_t j = 0; j < y[3]; ++j) to[position + j] = from[image + j * stride.width];
+  });
+  return result;
+}
+
+/// Writes the gradients of strided_positions() to dx, and zeros between them.
+void spread_positions(const Tensor& gradients, Size2d stride, Tensor& dx) {
+  std::fill_n(dx.data<float>(), dx.numel(), 0.0f);
+  const float* from = gradients.data<float>();
+  float* to = dx.data<float>();
+  const int64_t width = gradients.shape()[3];
+  for_each_strided_row(dx.shape(), gradients.shape(), stride, [&](int64_t image, int64_t position) {
+    for (int64_t j = 0; j < width; ++j) to[image + j * stride.width] = from[position + j];
+  });
+}
+
+/// Returns the sizes of images whose rows have as many positions as the second-level cache holds.
+RowSizes in_long_rows(const Shape& x, const Shape& weight) {
+  int64_t rows = 1;
+  while (rows < x[2] && (x[2] % rows != 0 || x[1] * x[2] / rows * x[3] > kPaddedFloats)) ++rows;
+  if (x[2] % rows != 0) rows = x[2];
+  const int64_t columns = x[2] / rows * x[3];
+  return {{x[0], x[1], rows, columns}, weight, {x[0], weight[0], rows, columns}, {}};
+}
+
+/// Whether dw is faster as sums along rows than as products of matrices, which are inefficient for
+/// few channels.
+bool prefers_sums(const RowSizes& s) {
+  constexpr int64_t kMostWeights = 4096;
+  return s.in * s.out <= kMostWeights && 5 * in_lanes(s.out_width) <= 6 * s.out_width;
 }
 
 /// Whether one product of the positions of several images is faster than one product per image,
@@ -137,7 +190,9 @@ bool ConvPoints::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
 }
 
 void ConvPoints::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                     const Conv2dOptions&, const Epilogue& epilogue, Tensor& y) {
+                     const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
+  if (options.stride != Size2d(1))
+    return run({}, strided_positions(x, y.shape(), options.stride), weight, bias, {}, epilogue, y);
   const int64_t out = weight.shape()[0], in = weight.shape()[1];
   const int64_t positions = x.shape()[2] * x.shape()[3];
   const float *from = x.data<float>(), *w = weight.data<float>();
@@ -187,6 +242,14 @@ bool ConvBackwardPoints::accepts(const Tensor& dy, const Epilogue&, const Tensor
 void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& behind,
                              const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
                              Tensor& dx, Tensor& dw, Tensor& db) {
+  if (options.stride != Size2d(1)) {
+    Tensor positions;
+    if (dx) positions = dx.empty_like({dx.shape()[0], dx.shape()[1], dy.shape()[2], dy.shape()[3]});
+    run({}, dy, behind, dw ? strided_positions(x, dy.shape(), options.stride) : Tensor(), weight,
+        {}, positions, dw, db);
+    if (dx) spread_positions(positions, options.stride, dx);
+    return;
+  }
   Tensor dz = dy;
   kernels::run_epilogue_backward(behind, dy, dz);
   const Shape& w = dw ? dw.shape() : weight.shape();
@@ -197,7 +260,13 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
   if (dx && fills_registers)
     multiply_images(images, in, out, weight.data<const float>(), gradients, positions, nullptr,
                     dx.data<float>());
-  if (are_short(images, positions, in, out)) {
+  const RowSizes sizes = in_long_rows({images, in, dy.shape()[2], dy.shape()[3]}, w);
+  const bool sums_weights = dw && prefers_sums(sizes);
+  if (sums_weights)
+    small_weight_gradient(sizes, gradients, nullptr, x.data<float>(), dw.data<float>(),
+                          db ? db.data<float>() : nullptr);
+  const bool multiplies_weights = dw && !sums_weights;
+  if ((multiplies_weights || (dx && !fills_registers)) && are_short(images, positions, in, out)) {
     const Chunks chunks{images, positions, in, out};
     for (int64_t i = 0; i < chunks.number(); ++i)
       chunks.with(i, [&](int64_t first, int64_t rows) {
@@ -208,12 +277,13 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
                             {weight.data<float>(), in, 1}, to.data<float>(), /*accumulate=*/false);
           chunks.from_rows(to, dx.data<float>(), first);
         }
-        if (dw)
+        if (multiplies_weights)
           multiply_channels(out, in, rows, {here.data<float>(), 1, out},
                             {chunks.to_rows(x.data<float>(), in, first, rows).data<float>(), in, 1},
                             dw.data<float>(), /*accumulate=*/i > 0);
       });
-    return bias_gradient(dz, x, weight, options, db);
+    if (!sums_weights) bias_gradient(dz, x, weight, options, db);
+    return;
   }
   if (dx && !fills_registers) {
     const float* factors = weight.data<float>();
@@ -224,12 +294,13 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
                         /*accumulate=*/false);
     });
   }
-  if (dw)  // one image after the other, so that the sum does not depend on the number of threads
+  if (multiplies_weights)  // one image after the other, so that the sum does not depend on the
+                           // number of threads
     for (int64_t n = 0; n < images; ++n)
       multiply_channels(out, in, positions, {gradients + n * out * positions, positions, 1},
                         {x.data<float>() + n * in * positions, 1, positions}, dw.data<float>(),
                         /*accumulate=*/n > 0);
-  bias_gradient(dz, x, weight, options, db);
+  if (!sums_weights) bias_gradient(dz, x, weight, options, db);
 }
 
 }  // namespace tapegrad::backends::cpu
