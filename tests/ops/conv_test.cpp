@@ -131,6 +131,25 @@ TEST(Conv2d, RectanglesGroupsAndOddStridesAreExact) {
   }
 }
 
+/// Kernels as large as the image: most of the rows that the gradient reads are outside of dy. Taps
+/// of a kernel of two columns are neighbours across rows.
+TEST(Conv2d, GroupsWithTallKernelsAreExact) {
+  struct Case {
+    Shape x, w;
+    Size2d padding;
+  };
+  for (const Case& c :
+       {Case{{2, 9, 22, 35}, {18, 1, 22, 1}, 0}, Case{{2, 6, 9, 2}, {6, 2, 3, 2}, {1, 0}},
+        Case{{3, 8, 5, 4}, {8, 2, 6, 3}, {7, 1}}, Case{{1, 20, 3, 2}, {20, 1, 6, 2}, {3, 1}}}) {
+    const Conv2dOptions o{.padding = c.padding, .groups = c.x[1] / c.w[1]};
+    const Variable x = integers(c.x, f32, 1), w = integers(c.w, f32, 2);
+    const Variable b = integers({c.w[0]}, f32, 3);
+    Variable dy;
+    const Results got = library(x, w, b, o, &dy);
+    EXPECT_TRUE(got == naive(x, w, b, dy, o)) << c.x << ' ' << c.w;
+  }
+}
+
 TEST(Conv2d, FewChannelsAreExact) {
   for (const int64_t out : {1, 3, 6, 10, 15})
     for (const int64_t width : {8, 16, 17, 40})

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "backends/cpu/fast/channel_blocks.h"
@@ -77,6 +78,7 @@ struct Weights {
 struct Entry {
   int64_t offset;
   const int32_t* lanes;
+  int64_t row;  // of the source, for the first result
 };
 
 /// Returns the entries of a phase, in the order of for_each_factor().
@@ -84,9 +86,21 @@ std::vector<Entry> entries_of(const Windows::Phase& phase, const Wiring& wiring,
                               int64_t band_floats) {
   std::vector<Entry> entries;
   for_each_factor(phase, wiring, run, [&](const Windows::Tap& tap, size_t term) {
-    entries.push_back(
-        {wiring.terms[term].source * band_floats + tap.offset, wiring.terms[term].lanes.data()});
+    entries.push_back({wiring.terms[term].source * band_floats + tap.offset,
+                       wiring.terms[term].lanes.data(), tap.row});
   });
+  return entries;
+}
+
+/// Returns the entries that read rows of the image, which are successive: `row` is the source's row
+/// of an entry of row 0. The others would add zeros.
+std::span<const Entry> entries_within(std::span<const Entry> entries, int64_t row, int64_t height) {
+  const auto is_outside = [&](const Entry& entry) {
+    return row + entry.row < 0 || row + entry.row >= height;
+  };
+  while (!entries.empty() && is_outside(entries.front())) entries = entries.subspan(1);
+  while (!entries.empty() && is_outside(entries.back()))
+    entries = entries.first(entries.size() - 1);
   return entries;
 }
 
@@ -112,8 +126,8 @@ template <bool kStraight>
 /// The results of `count` windows, `step` floats apart: start + sum of entries times weights.
 /// kStep is the step if it is known to the compiler.
 template <bool kStraight, int64_t kStep>
-void run_row(const std::vector<Entry>& entries, const float* weights, const float* band,
-             int64_t step, B start, bool relu, int64_t count, float* to, int64_t to_step) {
+void run_row(std::span<const Entry> entries, const float* weights, const float* band, int64_t step,
+             B start, bool relu, int64_t count, float* to, int64_t to_step) {
   if constexpr (kStep != 0) step = kStep;
   for_each_group<8, 7, 6, 5, 4, 3, 2, 1>(
       count, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
@@ -139,7 +153,7 @@ void run_row(const std::vector<Entry>& entries, const float* weights, const floa
 
 /// run_row() for entries in runs, and windows that begin at adjacent columns: a vector of the band
 /// is loaded and permuted once for all taps of a run.
-void run_row_by_runs(const std::vector<Entry>& entries, const float* weights, const float* band,
+void run_row_by_runs(std::span<const Entry> entries, const float* weights, const float* band,
                      int64_t, B start, bool relu, int64_t count, float* to, int64_t to_step) {
   constexpr int kRun = Windows::kRun;
   for_each_group<8, 7, 6, 5, 4, 3, 2, 1>(
@@ -181,17 +195,20 @@ RunRow runner(bool straight, bool by_runs, int64_t step) {
   return choose(std::integral_constant<int64_t, 0>());
 }
 
-/// Copies the rows that a band of results reads, with zeros around the image.
+/// Copies the rows that a band of results reads, with zeros beside the image, and above and below
+/// it if `fills_rows`.
 void read_band(const ChannelBlocks& from, const Windows& windows, int64_t n, int64_t block,
-               int64_t first_row, int64_t rows, float* to) {
+               int64_t first_row, int64_t rows, bool fills_rows, float* to) {
   const int64_t pitch = windows.columns * kLanes<float>;
   const int64_t begin = std::clamp<int64_t>(-windows.first_column, 0, windows.columns);
   const int64_t end =
       std::clamp<int64_t>(from.width() - windows.first_column, begin, windows.columns);
   const int64_t top = std::clamp<int64_t>(-first_row, 0, rows);
   const int64_t bottom = std::clamp<int64_t>(from.height() - first_row, top, rows);
-  std::fill_n(to, top * pitch, 0.0f);
-  std::fill_n(to + bottom * pitch, (rows - bottom) * pitch, 0.0f);
+  if (fills_rows) {
+    std::fill_n(to, top * pitch, 0.0f);
+    std::fill_n(to + bottom * pitch, (rows - bottom) * pitch, 0.0f);
+  }
   for (int64_t row = top; row < bottom; ++row) {
     std::fill_n(to + row * pitch, begin * kLanes<float>, 0.0f);
     std::fill_n(to + row * pitch + end * kLanes<float>, (windows.columns - end) * kLanes<float>,
@@ -240,7 +257,7 @@ void convolve_grouped(const ChannelBlocks& from, const Windows& windows, const W
     const Windows::Rows rows = windows.rows_of(band);
     for (size_t s = 0; s < block.wiring.sources.size(); ++s)
       read_band(from, windows, n, block.wiring.sources[s], rows.first_read, rows.read,
-                values + int64_t(s) * band_floats);
+                /*fills_rows=*/false, values + int64_t(s) * band_floats);
     float* const direct = to.row(n, b, rows.begin);
     float* const target = direct != nullptr ? direct : buffer;
     for (int64_t i = rows.begin; i < rows.end; ++i) {
@@ -251,10 +268,14 @@ void convolve_grouped(const ChannelBlocks& from, const Windows& windows, const W
         const std::vector<Entry>& entries = block.entries[p];
         const bool by_runs = run_of(phase, block.wiring) > 1;
         const RunRow run = runner(block.wiring.straight, by_runs, windows.step());
-        if (phase.row == i % windows.to_stride.height)
-          run(entries, factors, values + windows.place(i, rows), windows.step(),
+        if (phase.row == i % windows.to_stride.height) {
+          const int64_t source = i / windows.to_stride.height * windows.from_stride.height;
+          const auto within = entries_within(entries, source, from.height());
+          run(within, factors + (within.data() - entries.data()) * kLanes<float>,
+              values + windows.place(i, rows), windows.step(),
               B::load_unaligned(block.start.data()), relu, windows.count(phase),
               row + phase.column * kLanes<float>, windows.to_stride.width * kLanes<float>);
+        }
         factors += int64_t(entries.size()) * kLanes<float>;
       }
     }
@@ -330,7 +351,7 @@ void grouped_weight_gradient(const ChannelBlocks& dz, const ChannelBlocks& x,
       const int64_t height = rows.end - rows.begin;
       for (size_t s = 0; s < wirings[size_t(b)].sources.size(); ++s)
         read_band(x, windows, n, wirings[size_t(b)].sources[s], rows.first_read, rows.read,
-                  values + int64_t(s) * band_floats);
+                  /*fills_rows=*/true, values + int64_t(s) * band_floats);
       const float* gradient = dz.row(n, b, rows.begin);
       if (gradient == nullptr) {
         dz.read(n, b, rows.begin, height, 0, dz.width(), buffer, dz.width() * kLanes<float>);

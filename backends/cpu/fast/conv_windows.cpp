@@ -71,9 +71,12 @@ void Windows::finish() {
 bool Windows::is_of_runs(const Phase& phase) const {
   if (from_stride.width != 1 || phase.taps.size() % kRun != 0) return false;
   const auto of = [&](int64_t step) {
-    for (size_t i = 0; i < phase.taps.size(); ++i)
-      if (phase.taps[i].offset != phase.taps[i / kRun * kRun].offset + int64_t(i % kRun) * step)
+    for (size_t i = 0; i < phase.taps.size(); ++i) {
+      const Tap& first = phase.taps[i / kRun * kRun];
+      if (phase.taps[i].row != first.row ||
+          phase.taps[i].offset != first.offset + int64_t(i % kRun) * step)
         return false;
+    }
     return true;
   };
   return of(kLane) || of(-kLane);

@@ -24,7 +24,8 @@ struct Windows {
   struct Phase {
     int64_t row, column;  // of the first result
     std::vector<Tap> taps;
-    int run = 1;  // kRun if the taps are runs of kRun that read adjacent columns, up or down
+    int run =
+        1;  // kRun if the taps are runs of kRun that read adjacent columns of a row, up or down
   };
   static constexpr int kRun = 3;
   /// A band: its rows of the result, and the rows of the source that it reads.
