@@ -174,9 +174,12 @@ bool prefers_rows_for_few(const RowSizes& s, bool is_packed) {
          (s.out < 8 || !is_packed);
 }
 /// Returns whether vectors along rows are faster for any number of channels. oneDNN computes whole
-/// blocks, of `from` and `to` planes; a product in a full block takes a tenth less time.
-bool prefers_rows_for(const RowSizes& s, int64_t from, int64_t to, bool is_packed) {
-  return !is_packed && 5 * from * to * s.out_width >= 6 * s.in * s.out * processed_row(s);
+/// blocks, of `from` and `to` planes, but only the share `used` of the products; a product in a
+/// full block takes a tenth less time.
+bool prefers_rows_for(const RowSizes& s, int64_t from, int64_t to, bool is_packed,
+                      double used = 1) {
+  return !is_packed &&
+         5 * used * double(from * to * s.out_width) >= double(6 * s.in * s.out * processed_row(s));
 }
 bool is_small(const RowSizes& s) {
   return has_few_outputs(s) && s.taps() <= kMaxGradientTaps && s.width >= kLanes<float> / 2;
@@ -219,6 +222,17 @@ void compute_y(const Problem& p, const float* x, const float* w, const float* bi
   });
 }
 
+/// Returns the share of the products of dx along rows whose element of dy is in the image. oneDNN
+/// leaves out the others, which are many if the kernel is nearly as large as the image.
+double products_used(const Problem& p) {
+  const auto along = [](int64_t y, int64_t stride, int64_t x) {
+    return std::min(1.0, double(y * stride) / double(x));
+  };
+  const auto& [named, stride, padding, dilation, groups] = p.options;
+  return along(p.y[2], stride.depth, p.x[2]) * along(p.y[3], stride.height, p.x[3]) *
+         along(p.y[4], stride.width, p.x[4]);
+}
+
 bool computes_dx(const Problem& p, bool is_packed) {
   if (p.options.groups > 1) return prefers_rows_for_groups(p, p.y[4]);
   if (p.kernel() == 1 || p.w[0] * p.kernel() > kMostTaps) return false;
@@ -228,7 +242,7 @@ bool computes_dx(const Problem& p, bool is_packed) {
   const RowSizes s = InputGradient(p).sizes(0);
   const int64_t sums = s.out * (s.out_width > kLanes<float> ? kRowVectors : 1);
   return (p.options.stride == Size3d(1) || sums >= kFewestSums) &&
-         prefers_rows_for(s, planes_in_blocks(s), in_lanes(s.out), is_packed);
+         prefers_rows_for(s, planes_in_blocks(s), in_lanes(s.out), is_packed, products_used(p));
 }
 
 void compute_dx(const Problem& p, const float* dy, const float* from_relu, const float* w,
