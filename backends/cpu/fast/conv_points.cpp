@@ -98,6 +98,27 @@ bool prefers_sums(const RowSizes& s) {
   return s.in * s.out <= kMostWeights && 5 * in_lanes(s.out_width) <= 6 * s.out_width;
 }
 
+/// Computes dw, the sum over the images of products of dz and x. Pieces of the images, whose number
+/// does not depend on the number of threads, have their own sums.
+void weight_products(int64_t images, int64_t out, int64_t in, int64_t positions, const float* dz,
+                     const float* x, float* dw) {
+  constexpr int64_t kMostParts = 16, kMostSums = int64_t(1) << 20;
+  const int64_t weights = out * in;
+  const int64_t pieces = std::clamp<int64_t>(kMostSums / weights, 1, std::min(images, kMostParts));
+  const Tensor parts = Tensor::empty({pieces - 1, weights}, f32);
+  float* const others = parts.data<float>();
+  const int64_t work = (images + pieces - 1) / pieces * weights * positions;
+  share_products(pieces, std::min(work, kParallelProduct), [&](int64_t piece) {
+    float* to = piece == 0 ? dw : others + (piece - 1) * weights;
+    const int64_t first = piece * images / pieces, end = (piece + 1) * images / pieces;
+    for (int64_t n = first; n < end; ++n)
+      multiply_channels(out, in, positions, {dz + n * out * positions, positions, 1},
+                        {x + n * in * positions, 1, positions}, to, /*accumulate=*/n > first);
+  });
+  for (int64_t piece = 1; piece < pieces; ++piece)
+    for (int64_t i = 0; i < weights; ++i) dw[i] += others[(piece - 1) * weights + i];
+}
+
 /// Whether one product of the positions of several images is faster than one product per image,
 /// whose rows do not fill a register.
 bool are_short(int64_t images, int64_t positions, int64_t in, int64_t out) {
@@ -294,12 +315,8 @@ void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& b
                         /*accumulate=*/false);
     });
   }
-  if (multiplies_weights)  // one image after the other, so that the sum does not depend on the
-                           // number of threads
-    for (int64_t n = 0; n < images; ++n)
-      multiply_channels(out, in, positions, {gradients + n * out * positions, positions, 1},
-                        {x.data<float>() + n * in * positions, 1, positions}, dw.data<float>(),
-                        /*accumulate=*/n > 0);
+  if (multiplies_weights)
+    weight_products(images, out, in, positions, gradients, x.data<float>(), dw.data<float>());
   if (!sums_weights) bias_gradient(dz, x, weight, options, db);
 }
 
