@@ -143,12 +143,25 @@ struct Unfold {
     const Size2d patches = count_patches(kName, shape, options);
     const Size2d kernel = options.kernel_size;
     // uses numel() to detect overflow
-    Tensor y = x.empty_like({shape[0], numel({shape[1], kernel.height, kernel.width}),
-                             numel({patches.height, patches.width})});
+    const Shape to{shape[0], numel({shape[1], kernel.height, kernel.width}),
+                   numel({patches.height, patches.width})};
+    if (!is_float(x.dtype())) return views_of_windows(x, to);
+    Tensor y = x.empty_like(to);
     kernels::unfold(x.contiguous(), options, y);
     return y;
   }
   Variable backward(const Variable& dy) const { return fold(dy, {shape[2], shape[3]}, options); }
+
+ private:
+  /// Copies windows of any dtype, for which there are no kernels.
+  Tensor views_of_windows(const Tensor& x, const Shape& to) const {
+    const auto& [named, kernel, dilation, padding, stride] = options;
+    Variable y = pad(Variable(x), {padding.width, padding.width, padding.height, padding.height});
+    y = y.unfold(2, dilation.height * (kernel.height - 1) + 1, stride.height)
+            .unfold(3, dilation.width * (kernel.width - 1) + 1, stride.width);
+    y = slice(slice(y, 4, 0, y.size(4), dilation.height), 5, 0, y.size(5), dilation.width);
+    return reshape(permute(y, {0, 1, 4, 5, 2, 3}), to).value();
+  }
 };
 
 struct Fold {
@@ -174,15 +187,14 @@ struct Fold {
   Variable backward(const Variable& dy) const { return unfold(dy, options); }
 };
 
-/// conv2d of integers for which no kernel is compiled, in float64. Throws ArgumentError if a sum
+/// Computes `convolve` of integers in float64. Throws ArgumentError if a sum of that many products
 /// could be rounded.
-Variable of_integers(const Variable& x, const Variable& weight, const Variable& bias,
-                     const Conv2dOptions& options) {
+Variable of_integers(std::string_view op, auto convolve, int64_t terms, const Variable& x,
+                     const Variable& weight, const Variable& bias, const auto& options) {
   const auto wide = [](const Variable& v) { return v.defined() ? v.to(f64) : v; };
-  const int64_t terms = weight.numel() / std::max<int64_t>(weight.size(0), 1);
   const double most = largest_magnitude(x) * largest_magnitude(weight) * double(terms);
-  require_exact("conv2d", most + (bias.defined() ? largest_magnitude(bias) : 0), x.dtype());
-  return conv2d(wide(x), wide(weight), wide(bias), options).to(x.dtype());
+  require_exact(op, most + (bias.defined() ? largest_magnitude(bias) : 0), x.dtype());
+  return convolve(wide(x), wide(weight), wide(bias), options).to(i64).to(x.dtype());
 }
 
 Conv2dOptions conv_options(const Arguments& a) {
@@ -213,7 +225,9 @@ Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
   const Activation activation = epilogue.activation;
   if (is_wide_integer(x.dtype()) && weight.dtype() == x.dtype() && weight.rank() == 4 && !epilogue)
       [[unlikely]]
-    return of_integers(x, weight, bias, options);
+    return of_integers(
+        "conv2d", [](const auto&... a) { return conv2d(a...); },
+        weight.numel() / std::max<int64_t>(weight.size(0), 1), x, weight, bias, options);
   if (activation == Activation::kGelu)  // the gradient of a GELU needs its operand
     return gelu(apply(Conv2d{options}, where, x, weight, bias), Gelu::kTanh, where);
   Variable y = apply(Conv2d{options, activation}, where, x, weight, bias);
@@ -260,6 +274,10 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
         transposed_size(kName, from[3],
                         {kernel.width, stride.width, padding.width, extra.width, dilation.width})};
   };
+  if (is_integer(x.dtype())) [[unlikely]]
+    return of_integers(
+        kName, [](const auto&... a) { return conv_transpose2d(a...); }, w[0] / groups * w[2] * w[3],
+        x, weight, bias, options);
   const Conv2dOptions forward{{}, stride, padding, dilation, groups};
   Variable y;
   if (const Shape to = shape(padding, extra);
@@ -285,6 +303,13 @@ Variable unfold(const Variable& x, UnfoldOptions options, Where where) {
 }
 Variable fold(const Variable& columns, Size2d output_size, UnfoldOptions options, Where where) {
   const ErrorLine line(where);
+  const DType dtype = columns.dtype();
+  if (!is_float(dtype)) [[unlikely]] {  // sums of bool are their logical or
+    const double terms = double(options.kernel_size.height) * double(options.kernel_size.width);
+    require_exact(Fold::kName, largest_magnitude(columns) * terms, dtype);
+    const Variable sums = fold(columns.to(f64), output_size, options, where);
+    return dtype == boolean ? sums != 0 : sums.to(i64).to(dtype);
+  }
   return apply(Fold{output_size, options}, where, columns);
 }
 

@@ -52,9 +52,13 @@ struct DropoutAdd {
   }
 };
 
-void check_dropout(std::string_view op, const Variable& x, double p) {
+/// Returns whether elements may be dropped. Otherwise, x may have any dtype.
+bool drops(std::string_view op, const Variable& x, double p, bool training) {
   if (!(p >= 0.0 && p <= 1.0)) fail<ArgumentError>(op, ": p must be in [0, 1]: ", p);
-  require_float(op, x.value());
+  const Tensor& value = x.value();
+  if (!training || p == 0.0) return false;
+  require_float(op, value);
+  return true;
 }
 
 /// Returns a dropout mask of the given shape: elements are 0 or 1 / (1 - p).
@@ -73,12 +77,12 @@ Shape channels_of(const Variable& x, int channel_dim) {
 Variable channel_dropout(std::string_view op, int dims, const Variable& x, double p, bool training,
                          RandomGenerator& generator, Where where) {
   const CallLine line(where);
-  check_dropout(op, x, p);
+  const bool changes = drops(op, x, p, training);
   const int channel_dim = x.rank() - dims - 1;
   if (channel_dim != 0 && channel_dim != 1)
     fail<ShapeError>(op, ": channels and ", dims, " dimension", dims > 1 ? "s" : "",
                      ", maybe a batch before them, wanted: ", x.shape());
-  if (!training || p == 0.0) return x;
+  if (!changes) return x;
   const Variable kept = mask(channels_of(x, channel_dim), x, p, generator);
   return tapegrad::where(kept == 0, 0, x * kept);
 }
@@ -96,16 +100,14 @@ Variable dropout_to_limit(const Shape& shape, const Variable& x, double p,
 
 Variable dropout(Variable x, double p, bool training, RandomGenerator& generator, Where where) {
   const ErrorLine line(where);
-  check_dropout("dropout", x, p);
-  if (!training || p == 0.0) return x;
+  if (!drops("dropout", x, p, training)) return x;
   return apply_over(Dropout{p, generator.draw(uint64_t(x.numel()))}, where, {std::move(x)});
 }
 
 Variable dropout_add(Variable x, Variable residual, double p, bool training,
                      RandomGenerator& generator, Where where) {
   const ErrorLine line(where);
-  check_dropout("dropout_add", x, p);
-  const bool drops_some = training && p > 0.0 && p < 1.0;
+  const bool drops_some = drops("dropout_add", x, p, training) && p < 1.0;
   if (!drops_some || x.shape() != residual.shape() || x.dtype() != residual.dtype())
     return add({std::move(residual), where},
                {dropout(std::move(x), p, training, generator, where), where});
@@ -131,18 +133,17 @@ Variable dropout3d(const Variable& x, double p, bool training, RandomGenerator& 
 Variable alpha_dropout(const Variable& x, double p, bool training, RandomGenerator& generator,
                        Where where) {
   const CallLine line(where);
-  check_dropout("alpha_dropout", x, p);
-  if (!training || p == 0.0) return x;
+  if (!drops("alpha_dropout", x, p, training)) return x;
   return dropout_to_limit(x.shape(), x, p, generator);
 }
 
 Variable feature_alpha_dropout(const Variable& x, double p, bool training,
                                RandomGenerator& generator, Where where) {
   const CallLine line(where);
-  check_dropout("feature_alpha_dropout", x, p);
+  const bool changes = drops("feature_alpha_dropout", x, p, training);
   if (x.rank() < 2)
     fail<ShapeError>("feature_alpha_dropout: channels are dimension 1, shape is ", x.shape());
-  if (!training || p == 0.0) return x;
+  if (!changes) return x;
   return dropout_to_limit(channels_of(x, 1), x, p, generator);
 }
 

@@ -37,17 +37,6 @@ void check_images(std::string_view op, const Shape& x) {
     fail<ShapeError>(op, ": more than 2^31 - 1 pixels in an image: ", x);
 }
 
-Shape pooled_shape(std::string_view op, const Shape& x, const Windows& windows) {
-  check_images(op, x);
-  const Size2d size = count_windows(op, x, windows);
-  const auto &kernel = windows.kernel, &padding = windows.padding;
-  if (padding.height > kernel.height / 2 || padding.width > kernel.width / 2)
-    fail<ArgumentError>(op, ": padding (", padding.height, ", ", padding.width,
-                        ") is more than half of kernel_size (", kernel.height, ", ", kernel.width,
-                        ")");
-  return {x[0], x[1], size.height, size.width};
-}
-
 /// The positions of maxima, and the windows they come from.
 struct Maxima {
   Tensor indices;
@@ -179,6 +168,17 @@ Variable average(const Variable& x, const AverageWindows& windows, const Shape& 
 
 }  // namespace
 
+Shape detail::pooled_shape(std::string_view op, const Shape& x, const Windows& windows) {
+  check_images(op, x);
+  const Size2d size = count_windows(op, x, windows);
+  const auto &kernel = windows.kernel, &padding = windows.padding;
+  if (padding.height > kernel.height / 2 || padding.width > kernel.width / 2)
+    fail<ArgumentError>(op, ": padding (", padding.height, ", ", padding.width,
+                        ") is more than half of kernel_size (", kernel.height, ", ", kernel.width,
+                        ")");
+  return {x[0], x[1], size.height, size.width};
+}
+
 Variable max_pool2d(const Variable& x, MaxPool2dOptions options, Where where) {
   const ErrorLine line(where);
   if (is_unbatched(x, 2)) [[unlikely]]
@@ -275,11 +275,15 @@ Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where) {
                                  .stride = *options.stride,
                                  .padding = options.padding,
                                  .ceil_mode = options.ceil_mode});
-  if (options.divisor_override) [[unlikely]] {
-    if (*options.divisor_override < 1)
-      fail<ArgumentError>("avg_pool2d: .divisor_override is ", *options.divisor_override,
-                          ", not at least 1");
+  check_divisor("avg_pool2d", options.divisor_override);
+  if (options.divisor_override && is_float(x.dtype())) [[unlikely]]
     return divided_sums(x, options, to, where);
+  if (is_integer(x.dtype())) [[unlikely]] {
+    const Size2d kernel = options.kernel_size, stride = *options.stride, padding = options.padding;
+    return integer_means(x,
+                         {{kernel.height, stride.height, padding.height, to[2]},
+                          {kernel.width, stride.width, padding.width, to[3]}},
+                         {options.count_include_pad, options.divisor_override});
   }
   return apply(AvgPool{{.options = options}, to}, where, x);
 }

@@ -10,6 +10,7 @@
 #include "ops/index.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/pool_parts.h"
 #include "ops/internal/unbatched.h"
 #include "ops/random.h"
 #include "ops/unary.h"
@@ -113,7 +114,43 @@ ValuesIndices pool(std::string_view op, const Variable& x,
   return {reshape(gather(flatten(x, 2), 2, places), shape), reshape(places, shape)};
 }
 
+/// Returns the numbers of elements in windows of `size` elements.
+Variable counts_of(const PooledDim& dim, int64_t size, bool with_padding) {
+  const int64_t padding = with_padding ? dim.padding : 0;
+  std::vector<int64_t> counts(size_t(dim.count));
+  for (int64_t i = 0; i < dim.count; ++i) {
+    const int64_t start = i * dim.stride - dim.padding;
+    counts[size_t(i)] = std::min(start + dim.kernel, size + padding) - std::max(start, -padding);
+  }
+  return tensor(counts);
+}
+
 }  // namespace
+
+Variable detail::integer_means(const Variable& x, const std::vector<PooledDim>& dims,
+                               const DivisorOptions& options) {
+  const int first = x.rank() - int(dims.size());
+  std::vector<int64_t> around;
+  Variable counts = scalar(int64_t(1));
+  for (int i = int(dims.size()) - 1; i >= 0; --i) {
+    const auto& [kernel, stride, padding, count] = dims[size_t(i)];
+    const int64_t size = x.size(first + i);
+    around.push_back(padding);
+    around.push_back(std::max(padding, (count - 1) * stride + kernel - size - padding));
+    Variable along = counts_of(dims[size_t(i)], size, options.count_include_pad);
+    for (int k = i + 1; k < int(dims.size()); ++k) along = unsqueeze(along, 1);
+    counts = along * counts;
+  }
+  Variable windows = pad(x, around);
+  Dims within;
+  for (int i = 0; i < int(dims.size()); ++i) {
+    within.push_back(windows.rank());
+    windows = windows.unfold(first + i, dims[size_t(i)].kernel, dims[size_t(i)].stride);
+  }
+  const Variable sums = sum(windows, within);
+  const auto by = [&](const Operand& divisor) { return div(sums, divisor, "trunc").to(x.dtype()); };
+  return options.divisor_override ? by(*options.divisor_override) : by(counts.to(x.device()));
+}
 
 ValuesIndices fractional_max_pool2d_with_indices(const Variable& x,
                                                  FractionalMaxPoolOptions<Size2d> options,

@@ -118,7 +118,24 @@ ValuesIndices max_of_volume(const Variable& x, Planes pool_planes, Rows pool_row
   return {volume(across.values, in_planes.values), volume(chosen, in_planes.values)};
 }
 
-/// Averages of averages would round sixteen-bit floats twice; float32 avoids this.
+/// Returns the windows along depth, height and width.
+std::vector<PooledDim> windows_of(const Shape& s, const WindowSplit& kernel,
+                                  const WindowSplit& stride, const WindowSplit& padding,
+                                  bool ceil_mode) {
+  const auto count = [&](const Shape& images, Size2d WindowSplit::*part) {
+    return pooled_shape("avg_pool3d", images,
+                        {.kernel = kernel.*part,
+                         .stride = stride.*part,
+                         .padding = padding.*part,
+                         .ceil_mode = ceil_mode});
+  };
+  const Shape planes = count({s[0], s[1], s[3], s[4]}, &WindowSplit::in_planes);
+  const Shape rows = count({s[0], s[1], s[2], 1}, &WindowSplit::across);
+  return {{kernel.across.height, stride.across.height, padding.across.height, rows[2]},
+          {kernel.in_planes.height, stride.in_planes.height, padding.in_planes.height, planes[2]},
+          {kernel.in_planes.width, stride.in_planes.width, padding.in_planes.width, planes[3]}};
+}
+
 }  // namespace
 
 Variable max_pool1d(const Variable& x, MaxPool1dOptions options, Where where) {
@@ -238,8 +255,12 @@ Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
     return as_batch(x, where, [&](const Variable& batch) { return avg_pool3d(batch, o); });
   const CallLine line(where);
   check_volumes("avg_pool3d", x);
+  check_divisor("avg_pool3d", o.divisor_override);
   const WindowSplit kernel = split(o.kernel_size, 1), padding = split(o.padding, 0);
   const WindowSplit stride = split(o.stride.value_or(o.kernel_size), 1);
+  if (is_integer(x.dtype())) [[unlikely]]
+    return integer_means(x, windows_of(x.shape(), kernel, stride, padding, o.ceil_mode),
+                         {o.count_include_pad, o.divisor_override});
   const auto pool = [&](const Variable& images, Size2d WindowSplit::*part) {
     AvgPool2dOptions options{.kernel_size = kernel.*part,
                              .stride = stride.*part,
@@ -251,8 +272,9 @@ Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
       options.divisor_override = part == &WindowSplit::in_planes ? *o.divisor_override : 1;
     return avg_pool2d(images, options);
   };
+  // Averages of averages would round sixteen-bit floats twice; float32 avoids this.
   return pool_volume(
-             x.to(wide_dtype(x.dtype())),
+             is_float(x.dtype()) ? x.to(wide_dtype(x.dtype())) : x,
              tiles_planes(x, kernel.in_planes, stride.in_planes, padding.in_planes),
              [&](const Variable& planes) { return pool(planes, &WindowSplit::in_planes); },
              [&](const Variable& rows) { return pool(rows, &WindowSplit::across); })
@@ -329,7 +351,7 @@ Variable adaptive_avg_pool3d(const Variable& x, Size3d output_size, Where where)
   check_volumes("adaptive_avg_pool3d", x);
   if (output_size.depth == -1) output_size.depth = x.size(2);
   return pool_volume(
-             x.to(wide_dtype(x.dtype())),
+             is_float(x.dtype()) ? x.to(wide_dtype(x.dtype())) : x,
              /*tiled=*/false,
              [&](const Variable& planes) {
                return adaptive_avg_pool2d(planes, output_size.plane());

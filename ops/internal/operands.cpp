@@ -124,7 +124,7 @@ double largest_magnitude(const Variable& x) {
 }
 
 void require_exact(std::string_view op, double bound, DType dtype) {
-  if (bound > 0x1p53)
+  if (bound >= 0x1p53)  // 2^53 may be 2^53 + 1, rounded
     fail<ArgumentError>(op, ": ", dtype,
                         " is computed in float64, which rounds numbers above 2^53; ",
                         "here they may reach ", bound);

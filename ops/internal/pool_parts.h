@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ops/catalog.h"
 #include "ops/internal/window.h"
@@ -13,6 +14,29 @@ namespace tapegrad::detail {
 /// Returns zeros of the given spatial shape with x written at the indices.
 Variable max_unpool(std::string_view op, const Variable& x, const Variable& indices,
                     const Shape& spatial, Where where);
+
+/// Returns the shape of pooled images. Throws ArgumentError and ShapeError for windows that do not
+/// fit.
+Shape pooled_shape(std::string_view op, const Shape& x, const Windows& windows);
+
+inline void check_divisor(std::string_view op, std::optional<int64_t> divisor_override) {
+  if (divisor_override && *divisor_override < 1) [[unlikely]]
+    fail<ArgumentError>(op, ": .divisor_override is ", *divisor_override, ", not at least 1");
+}
+
+/// The windows along one spatial dimension.
+struct PooledDim {
+  int64_t kernel, stride, padding, count;
+};
+/// Options of integer_means that avg_pool1d, avg_pool2d and avg_pool3d have in common.
+struct DivisorOptions {
+  bool count_include_pad;
+  std::optional<int64_t> divisor_override;
+};
+/// Returns the means of the windows of integers, rounded towards zero as in PyTorch. Dimensions are
+/// the last ones of x.
+Variable integer_means(const Variable& x, const std::vector<PooledDim>& dims,
+                       const DivisorOptions& options);
 
 // Argument lists of catalog rows.
 

@@ -77,6 +77,11 @@ TEST(Dropout, Arguments) {
   EXPECT_THROW(dropout(x, 1.1), ArgumentError);
   EXPECT_THROW(dropout(x, NAN), ArgumentError);
   EXPECT_THROW(dropout(ones({2}, {.dtype = i64}), 0.5), DTypeError);
+  // nothing is dropped
+  EXPECT_EQ(dropout(ones({2}, {.dtype = i64}), 0.5, /*training=*/false).dtype(), i64);
+  EXPECT_EQ(alpha_dropout(ones({2}, {.dtype = boolean}), 0.0).dtype(), boolean);
+  EXPECT_EQ(dropout2d(ones({2, 1, 1}, {.dtype = i32}), 0.5, false).dtype(), i32);
+  EXPECT_EQ(feature_alpha_dropout(ones({2, 1}, {.dtype = u8}), 0.5, false).dtype(), u8);
 }
 
 TEST(Dropout, ChannelsAreDroppedAsAWhole) {

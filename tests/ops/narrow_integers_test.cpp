@@ -210,10 +210,71 @@ TEST(NarrowIntegers, ImagesOfWideIntegers) {
     expect(conv2d(x, kernel), {45, 54, 81, 90});
     expect(conv2d(x, kernel, bias, {.padding = 1, .dilation = 2}), {41, 37, 25, 21});
   }
-  const int64_t large = (int64_t(1) << 53) + 2;  // float64 has no odd numbers as large
+  const int64_t large = int64_t(1) << 53;  // float64 has no odd numbers as large
   const Variable x = make<int64_t>({large, large + 1}, {1, 1, 1, 2});
   EXPECT_THROW(max_pool2d(x, {.kernel_size = {1, 2}}), ArgumentError);
   EXPECT_THROW(conv2d(x, make<int64_t>({1, 1}, {1, 1, 1, 2})), ArgumentError);
+}
+
+// The values are those of PyTorch 2.15, which has these ops for int64 alone.
+TEST(NarrowIntegers, MeansOfWindowsAreRoundedTowardsZero) {
+  for (const DType dtype : {i8, i32, i64}) {
+    const Variable x = (arange(16) - 3).reshape({1, 1, 4, 4}).to(dtype);
+    const auto expect = [&](const Variable& got, const Ints& expected) {
+      EXPECT_EQ(got.dtype(), dtype);
+      EXPECT_EQ(ints(got), expected);
+    };
+    expect(avg_pool2d(x, 2), {0, 1, 7, 9});
+    expect(avg_pool2d(x, {.kernel_size = 3, .stride = 2, .padding = 1, .ceil_mode = true}),
+           {0, 0, 0, 3, 7, 4, 3, 5, 3});
+    expect(avg_pool2d(x, {.kernel_size = 3, .stride = 2, .padding = 1, .count_include_pad = false}),
+           {0, 1, 5, 7});
+    expect(avg_pool2d(x, {.kernel_size = 2, .divisor_override = 3}), {0, 2, 10, 12});
+    expect(avg_pool1d(flatten(x, 2), 3), {-2, 1, 4, 7, 10});
+    expect(avg_pool3d(x.reshape({1, 1, 2, 2, 4}), 2), {3, 5});
+    EXPECT_THROW(avg_pool2d(x, {.kernel_size = 2, .divisor_override = 0}), ArgumentError);
+    EXPECT_THROW(avg_pool3d(x.reshape({1, 1, 2, 2, 4}), {.kernel_size = 2, .divisor_override = 0}),
+                 ArgumentError);
+    EXPECT_THROW(adaptive_avg_pool2d(x, 2), KernelError);
+    EXPECT_THROW(adaptive_avg_pool3d(unsqueeze(x, 2), {1, 2, 2}), KernelError);
+  }
+  EXPECT_THROW(avg_pool3d(ones({1, 1, 2, 2, 2}, {.dtype = boolean}), 2), KernelError);
+  const int64_t large = (int64_t(1) << 53) + 1;
+  EXPECT_EQ(ints(avg_pool1d(make<int64_t>({large, large}, {1, 1, 2}), 2)), (Ints{large}));
+}
+
+TEST(NarrowIntegers, TransposedConvolutions) {
+  for (const DType dtype : {i8, i64}) {
+    const Variable x = arange(4).reshape({1, 1, 2, 2}).to(dtype), w = x + 1;
+    const Variable bias = make<int64_t>({10}).to(dtype);
+    const Variable y = conv_transpose2d(x, w, bias);
+    EXPECT_EQ(y.dtype(), dtype);
+    EXPECT_EQ(ints(y), (Ints{10, 11, 12, 12, 20, 20, 16, 27, 22}));
+    EXPECT_EQ(ints(conv_transpose1d(flatten(x, 2), flatten(w, 2))),
+              (Ints{0, 1, 4, 10, 16, 17, 12}));
+    EXPECT_EQ(ints(conv_transpose3d(unsqueeze(x, 2), unsqueeze(w, 2), bias)), ints(y));
+  }
+  const Variable large = make<int64_t>({int64_t(1) << 53}, {1, 1, 1, 1});
+  EXPECT_THROW(conv_transpose2d(large, large), ArgumentError);
+}
+
+TEST(NarrowIntegers, Columns) {
+  const Variable x = make<int64_t>({1, 0, 0, 1, 0, 1}, {1, 1, 2, 3});
+  const Ints columns{1, 0, 0, 0, 1, 0, 0, 1}, image{1, 0, 0, 1, 0, 1};
+  for (const DType dtype : {boolean, u8, i64}) {
+    const Variable y = unfold(x.to(dtype), {.kernel_size = 2});
+    EXPECT_EQ(y.dtype(), dtype);
+    EXPECT_EQ(ints(y), columns);
+    const Variable sums = fold(y, {2, 3}, {.kernel_size = 2});
+    EXPECT_EQ(sums.dtype(), dtype);
+    EXPECT_EQ(ints(sums), image);
+  }
+  const Variable overlapping = ones({1, 4, 2}), two = fold(overlapping.to(i16), {2, 3}, 2);
+  EXPECT_EQ(ints(two), (Ints{1, 2, 1, 1, 2, 1}));
+  EXPECT_EQ(ints(fold(overlapping.to(boolean), {2, 3}, 2)), (Ints{1, 1, 1, 1, 1, 1}));
+  const int64_t large = (int64_t(1) << 53) + 1;
+  EXPECT_EQ(ints(unfold(make<int64_t>({large}, {1, 1, 1, 1}), 1)), (Ints{large}));
+  EXPECT_THROW(fold(make<int64_t>({large}, {1, 1, 1}), {1, 1}, 1), ArgumentError);
 }
 
 // The values are those of PyTorch 2.15.
