@@ -1,6 +1,7 @@
 #include "ops/reduce.h"
 
 #include <cmath>
+#include <limits>
 
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
@@ -162,8 +163,9 @@ struct Norm {
       const Variable size = where(eq(x, 0.0), 1.0, abs(x));
       return sign(x) * pow(y / size, 1 - p) * extent.keep(dy);
     }
+    if (p == 2)  // derivatives of all orders are 0 where y is
+      return x * (extent.keep(dy) / where(eq(y, 0.0), std::numeric_limits<double>::infinity(), y));
     const Variable length = where(eq(y, 0.0), 1.0, y);
-    if (p == 2) return x * (extent.keep(dy) / length);
     const Variable size = where(eq(x, 0.0), 1.0, abs(x));
     return sign(x) * pow(size / length, p - 1) * extent.keep(dy);
   }

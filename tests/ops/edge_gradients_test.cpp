@@ -50,6 +50,19 @@ TEST(EdgeGradients, SlopesOfActivations) {
   expect_gradient([](auto& x) { return rrelu(x, 0.25, 0.25, false); }, {-1, 0, 1}, {0.25, 0.25, 1});
 }
 
+// Derivatives of all orders are 0, as the first one is by convention. PyTorch's second one is NaN.
+TEST(EdgeGradients, NormOfZeros) {
+  for (const double p : {0.5, 1.0, 2.0, 3.0}) {
+    const Variable x = leaf<double>({0, 0, 3, 4}), weight = leaf<double>({1, 2});
+    const Variable y = norm(reshape(x, {2, 2}), p, {1});
+    const Variable first = grad(sum(y * weight), x, {.create_graph = true});
+    const Variable second =
+        grad(sum(first * make<double>({5, 6, 7, 8})), x, {.create_graph = true});
+    EXPECT_EQ(values(slice(first, 0, 0, 2)), (Values{0, 0})) << p;
+    EXPECT_EQ(values(slice(second, 0, 0, 2)), (Values{0, 0})) << p;
+  }
+}
+
 // A row of at most maxnorm, or of NaN, is not scaled, and its gradient is 1.
 TEST(EdgeGradients, Renorm) {
   const auto f = [](const Variable& x) { return renorm(reshape(x, {4, 2}), 2, 0, 1.0); };
