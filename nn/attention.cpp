@@ -211,8 +211,10 @@ std::string MultiheadAttention::options() const {
 }
 
 AttentionOutput MultiheadAttention::operator()(const Variable& query, const Variable& key,
-                                               const Variable& value,
-                                               const AttentionMasks& masks) const {
+                                               const Variable& value, const AttentionMasks& masks,
+                                               Where where) const {
+  using namespace tapegrad::detail;
+  const Set<&Context::module_line> line(is_of_library(where) ? context.module_line : &where);
   return Model::operator()(query, key, value, masks);
 }
 

@@ -83,7 +83,7 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
   using Model::operator();
   /// Overload for masks in braces: attention(q, k, v, {.key_padding_mask = mask}).
   AttentionOutput operator()(const Variable& query, const Variable& key, const Variable& value,
-                             const AttentionMasks& masks) const;
+                             const AttentionMasks& masks, Where where = Where::current()) const;
 
   Parameter in_proj_weight;  // rows for query, key and value, concatenated
   Parameter q_proj_weight, k_proj_weight,

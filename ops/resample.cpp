@@ -131,7 +131,7 @@ struct Resizing {
       fail<ArgumentError>(kName, ": ", factors.size(), " factors for ", dims, " dimensions of ", x);
     for (const double factor : factors)
       if (!(factor > 0 && factor < 0x1p31))
-        fail<ArgumentError>(kName, ": scale_factor must be positive: ", factor);
+        fail<ArgumentError>(kName, ": scale_factor is ", factor, ", not in (0, 2^31)");
     for (int i = 0; i < dims; ++i) {
       const int64_t in = x[2 + i];
       // One number stands for all dimensions.

@@ -390,7 +390,12 @@ std::vector<Variable> split(const Variable& x, const Sections& sections, int dim
     if (left < 0) break;
     left -= size;
   }
-  if (left != 0) fail<ShapeError>("split: the sizes do not add up to dim ", dim, " of ", x.shape());
+  if (left != 0) {
+    std::string given;
+    for (const int64_t size : sizes) given += (given.empty() ? "" : ", ") + std::to_string(size);
+    fail<ShapeError>("split: the sizes [", given, "] do not add up to dim ", dim, " of ",
+                     x.shape());
+  }
   return apply(Split{std::move(sizes), dim}, where, x);
 }
 

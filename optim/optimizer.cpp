@@ -151,7 +151,8 @@ void Optimizer::check_groups() const {
   for (const Group& group : groups_) check_group(group);
 }
 
-void Optimizer::add_param_group(ParamGroup group) {
+void Optimizer::add_param_group(ParamGroup group, Where where) {
+  const ErrorLine line(where);
   require_here("add_param_group()");
   if (group.params.empty()) fail<ArgumentError>(kind_, ": add_param_group: no parameters");
   add_group(std::move(group));

@@ -211,7 +211,7 @@ class Optimizer : public tapegrad::detail::Tracked {
 
   /// Adds parameters with their own options, for example those of a module that is no longer
   /// frozen.
-  void add_param_group(ParamGroup group);
+  void add_param_group(ParamGroup group, Where where = Where::current());
   /// Sets the learning rate of all groups, or of one group.
   void set_lr(double lr, Where where = Where::current());
   void set_lr(int64_t group, double lr, Where where = Where::current());

@@ -67,11 +67,12 @@ class StateReader {
   }
 
   /// Throws ArgumentError, which lists the faults, if there are any.
-  void finish(std::string_view kind) {
+  void finish(std::string_view kind, Where made_at) {
     if (used_ < state_.size())
       wrong_ << "\n  " << state_.size() - used_ << " names that belong to no parameter";
     if (const std::string text = wrong_.str(); !text.empty())
-      fail<ArgumentError>(kind, ": load_state_dict: the state does not fit:", text);
+      fail<ArgumentError>(kind, ": load_state_dict: the state does not fit:", text,
+                          "\n  optimizer of ", made_at.file_name(), ':', made_at.line());
   }
 
  private:
@@ -175,7 +176,7 @@ void Optimizer::load_state_dict(const TensorMap& state) {
     for (Slot& slot : loaded[g].slots)
       reader.read("state." + std::to_string(number++) + '.', infos, slot);
   }
-  reader.finish(kind_);
+  reader.finish(kind_, where_);
   for (auto& [rate, value] : rates) {
     *rate = value.item();
     check_range(kind_ + ": load_state_dict", "a rate", *rate, 0, kNoLimit);

@@ -217,6 +217,17 @@ TEST(ErrorLine, OfOptimizers) {
   EXPECT_LINE(optim::RMSprop(net, {.alpha = 2}));
   EXPECT_LINE(optim::NAdam(net, {.momentum_decay = -1}));
   EXPECT_LINE(optim::Rprop(net, {.step_sizes = {2, 1}}));
+  optim::SGD sgd(net, 0.1);
+  EXPECT_LINE(sgd.add_param_group({.params = {net.weight}}));
+  const int made_at = __LINE__ + 1;
+  optim::Adam adam(net, 0.1);
+  try {  // the line of the optimizer
+    adam.load_state_dict({{"step", ones({}).value()}});
+    FAIL();
+  } catch (const ArgumentError& error) {
+    const std::string line = "error_line_test.cpp:" + std::to_string(made_at);
+    EXPECT_NE(std::string(error.what()).find(line), std::string::npos) << error.what();
+  }
 }
 
 TEST(ErrorLine, OfNormLayers) {
@@ -476,6 +487,9 @@ TEST(ErrorLine, OfModulesOfTheLibrary) {
   const nn::TransformerEncoderLayer layer(4, 2);
   EXPECT_LINE(layer(ones({2, 3, 5})));
   EXPECT_LINE(layer(ones({2, 3, 4}, {.dtype = i64})));
+  const nn::MultiheadAttention attention(4, 2);
+  const Variable x = ones({3, 2, 4}), mask = zeros({2, 2});
+  EXPECT_LINE(attention(x, x, x, {.attn_mask = mask}));
   try {
     layer.forward(ones({2, 3, 4}, {.dtype = i64}));
     FAIL();

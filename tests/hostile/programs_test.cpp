@@ -101,6 +101,17 @@ TEST(HostilePrograms, T78_AHookThatStartsAnotherPass) {
   EXPECT_EQ(values(x.grad()), (Values{2, 2, 2}));
 }
 
+TEST(HostilePrograms, T78_AHookThatStartsItsOwnPass) {
+  const Variable x = leaf();
+  const Variable y = sum(x * x);
+  const HookHandle handle = x.register_hook([&](const Variable& gradient) {
+    y.backward({.retain_graph = true});
+    return gradient;
+  });
+  EXPECT_THROW(y.backward({.retain_graph = true}), AutogradError);  // the stack does not overflow
+  EXPECT_FALSE(x.grad().defined());
+}
+
 TEST(HostilePrograms, T78_AHookThatDropsTheGraph) {
   auto x = std::make_unique<Variable>(leaf());
   Variable loss = sum(exp(*x));

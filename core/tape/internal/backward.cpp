@@ -24,6 +24,27 @@ void add_to(Variable& sum, Variable&& gradient) {
   }
 }
 
+/// Counts the passes that run within one another on this thread. Throws AutogradError before they
+/// fill the stack, as when a hook starts the pass that calls it.
+class Nesting {
+ public:
+  Nesting() {
+    if (depth_ == kMost)
+      fail<AutogradError>("backward: ", kMost,
+                          " passes run within one another; a hook, a rule or a ",
+                          "checkpoint starts a pass that runs it again");
+    ++depth_;
+  }
+  ~Nesting() { --depth_; }
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
+
+ private:
+  static constexpr int kMost = 500;
+  static thread_local int depth_;
+};
+constinit thread_local int Nesting::depth_ = 0;
+
 /// Describes the gradient that the running rule sends to an edge, for errors.
 std::string rule_for(const TapeEdge& edge) {
   const TapeNode* node = running_node();
@@ -333,6 +354,7 @@ void BackwardPass::run_watched(TapeNode& node) {
 }
 
 void BackwardPass::run() {
+  const Nesting nesting;
   Recording mode(options_.create_graph);
   detail::Set<&detail::Context::autocast> as_recorded(nullptr);
   detail::Set<&detail::Context::running> running(nullptr);
