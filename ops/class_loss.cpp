@@ -5,6 +5,7 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/extremes.h"
 #include "ops/index.h"
 #include "ops/internal/loss_reduction.h"
 #include "ops/internal/operands.h"
@@ -105,7 +106,7 @@ struct CrossEntropy {
   Variable backward(const Variable& dy) const {
     const Variable x = this->x();
     const int dim = class_dim(x.shape());
-    Variable q, ignored;
+    Variable q, ignored, share;
     {
       const NoGrad no_grad;
       const Variable ids(target());
@@ -121,10 +122,12 @@ struct CrossEntropy {
         along[dim] = classes;
         q = q * reshape(Variable(weight().to(x.dtype())), along);
       }
+      // The share of a row is infinite if all rows are ignored.
+      if (scale) share = where(all(ignored), 0, Variable(scale));
       ignored = unsqueeze(ignored, dim);
     }
     Variable g = reduction == Reduction::kNone ? unsqueeze(dy, dim) : dy;
-    if (scale) g = (g * Variable(scale)).to(x.dtype());
+    if (scale) g = (g * share).to(x.dtype());
     const Variable dx = (softmax(x, dim) * sum(q, {dim}, /*keepdim=*/true) - q) * g;
     return where(ignored, 0, dx);
   }

@@ -378,6 +378,8 @@ Variable index_select(const Variable& x, int dim, const Variable& index, Where w
   if (detail::is_scalar(x)) [[unlikely]]
     return detail::as_vector(x, where,
                              [&](const Variable& v) { return index_select(v, dim, index); });
+  if (index.defined() && index.rank() == 0) [[unlikely]]  // one index, as in PyTorch
+    return index_select(x, dim, reshape(index, {1}), where);
   return apply(IndexSelect{dim}, where, x, index);
 }
 namespace {

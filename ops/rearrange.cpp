@@ -148,9 +148,10 @@ struct Flip {
     StridedLayout layout = x.layout();
     std::array<bool, kMaxRank> seen{};
     for (int64_t& each : std::span(&dims[0], size_t(dims.rank()))) {
-      const int dim = normalize_dim(kName, each, x.rank());
+      const int dim = normalize_dim(kName, each, std::max(x.rank(), 1));  // 0-d: one element
       if (seen[dim]) fail<ArgumentError>(kName, ": dim ", dim, " twice in ", dims);
       seen[dim] = true;
+      if (x.rank() == 0) continue;
       if (layout.shape[dim] > 0) layout.offset += (layout.shape[dim] - 1) * layout.strides[dim];
       layout.strides[dim] = -layout.strides[dim];
     }

@@ -378,6 +378,9 @@ TEST(Index, T41_DuplicatesAreExactForAnyNumberOfThreads) {
 
 TEST(Index, T42_OutOfRange) {
   const Variable x = counted({2, 3});
+  EXPECT_EQ(index_select(x, 1, tensor(2)).shape(), (Shape{2, 1}));  // one index is a vector of it
+  EXPECT_EQ(index_select(sum(x), 0, tensor(0)).shape(), Shape{});
+  EXPECT_THROW(index_select(x, 1, tensor(3)), IndexError);
   EXPECT_EQ(message<IndexError>([&] {
               index_select(x, 1, tensor({0, 2, 3, 4}));
             }),

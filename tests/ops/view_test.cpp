@@ -236,6 +236,10 @@ TEST(View, FlipRollPadRepeatErrors) {
   const Variable x = counted({2, 3});
   EXPECT_THROW(flip(x, {0, -2}), ArgumentError);
   EXPECT_THROW(flip(x, {2}), IndexError);
+  EXPECT_EQ(flip(sum(x), {0}).shape(), Shape{});  // as in PyTorch, 0 and -1 name the only element
+  EXPECT_EQ(flip(sum(x), {-1}).item(), sum(x).item());
+  EXPECT_THROW(flip(sum(x), {0, 0}), ArgumentError);
+  EXPECT_THROW(flip(sum(x), {1}), IndexError);
   EXPECT_THROW(roll(x, {1, 1}, {0}), ArgumentError);
   EXPECT_THROW(roll(x, {1, 1}, {0, 3}), IndexError);
   EXPECT_THROW(pad(x, {1}), ArgumentError);
