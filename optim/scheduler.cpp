@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <utility>
 
@@ -172,8 +173,9 @@ MultiStepLR::MultiStepLR(const OptimizerHere& optimizer, MultiStepLROptions opti
   const ErrorLine line(optimizer.where());
   if (options_.milestones.empty()) fail<ArgumentError>("MultiStepLR: .milestones are empty");
   require_from("MultiStepLR", "milestones[0]", options_.milestones.front(), 0);
-  if (!std::is_sorted(options_.milestones.begin(), options_.milestones.end()))
-    fail<ArgumentError>("MultiStepLR: .milestones are not ascending");
+  if (const auto fall = std::ranges::adjacent_find(options_.milestones, std::greater());
+      fall != options_.milestones.end())
+    fail<ArgumentError>("MultiStepLR: .milestones are not ascending: ", fall[1], " after ", *fall);
   check_range("MultiStepLR", "gamma", options_.gamma, 0, kNoLimit);
   apply();
 }

@@ -192,7 +192,12 @@ TEST(Scheduler, MissingOptions) {
   EXPECT_THROW(StepLR(optimizer, {}), ArgumentError);
   EXPECT_THROW(CosineAnnealingLR(optimizer, {}), ArgumentError);
   EXPECT_THROW(OneCycleLR(optimizer, {.max_lr = 1.0}), ArgumentError);
-  EXPECT_THROW(MultiStepLR(optimizer, {.milestones = {3, 1}}), ArgumentError);
+  try {
+    const MultiStepLR steps(optimizer, {.milestones = {1, 4, 2}});
+    FAIL();
+  } catch (const ArgumentError& error) {
+    EXPECT_NE(std::string(error.what()).find("not ascending: 2 after 4"), std::string::npos);
+  }
 }
 
 TEST(Clip, ByNorm) {
