@@ -187,15 +187,18 @@ struct Fold {
   Variable backward(const Variable& dy) const { return unfold(dy, options); }
 };
 
-/// Computes `convolve` of integers in float64. Throws ArgumentError if a sum of that many products
-/// could be rounded.
-Variable of_integers(std::string_view op, auto convolve, int64_t terms, const Variable& x,
-                     const Variable& weight, const Variable& bias, const auto& options) {
-  const auto wide = [](const Variable& v) { return v.defined() ? v.to(f64) : v; };
+/// Operands of a convolution of integers, in float64.
+struct WideOperands {
+  Variable x, weight, bias;
+};
+/// Throws ArgumentError if a sum of that many products could be rounded.
+WideOperands widened(std::string_view op, int64_t terms, const Variable& x, const Variable& weight,
+                     const Variable& bias) {
   const double most = largest_magnitude(x) * largest_magnitude(weight) * double(terms);
   require_exact(op, most + (bias.defined() ? largest_magnitude(bias) : 0), x.dtype());
-  return convolve(wide(x), wide(weight), wide(bias), options).to(i64).to(x.dtype());
+  return {x.to(f64), weight.to(f64), bias.defined() ? bias.to(f64) : bias};
 }
+Variable narrowed(const Variable& y, DType dtype) { return y.to(i64).to(dtype); }
 
 Conv2dOptions conv_options(const Arguments& a) {
   return {.stride = size2d(a, "stride"),
@@ -224,10 +227,11 @@ Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
                             options, epilogue);
   const Activation activation = epilogue.activation;
   if (is_wide_integer(x.dtype()) && weight.dtype() == x.dtype() && weight.rank() == 4 && !epilogue)
-      [[unlikely]]
-    return of_integers(
-        "conv2d", [](const auto&... a) { return conv2d(a...); },
-        weight.numel() / std::max<int64_t>(weight.size(0), 1), x, weight, bias, options);
+      [[unlikely]] {
+    const int64_t terms = weight.numel() / std::max<int64_t>(weight.size(0), 1);
+    const WideOperands wide = widened("conv2d", terms, x, weight, bias);
+    return narrowed(conv2d(wide.x, wide.weight, wide.bias, options), x.dtype());
+  }
   if (activation == Activation::kGelu)  // the gradient of a GELU needs its operand
     return gelu(apply(Conv2d{options}, where, x, weight, bias), Gelu::kTanh, where);
   Variable y = apply(Conv2d{options, activation}, where, x, weight, bias);
@@ -274,10 +278,10 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
         transposed_size(kName, from[3],
                         {kernel.width, stride.width, padding.width, extra.width, dilation.width})};
   };
-  if (is_integer(x.dtype())) [[unlikely]]
-    return of_integers(
-        kName, [](const auto&... a) { return conv_transpose2d(a...); }, w[0] / groups * w[2] * w[3],
-        x, weight, bias, options);
+  if (is_integer(x.dtype())) [[unlikely]] {
+    const WideOperands wide = widened(kName, w[0] / groups * w[2] * w[3], x, weight, bias);
+    return narrowed(conv_transpose2d(wide.x, wide.weight, wide.bias, options), x.dtype());
+  }
   const Conv2dOptions forward{{}, stride, padding, dilation, groups};
   Variable y;
   if (const Shape to = shape(padding, extra);

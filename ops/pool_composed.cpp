@@ -147,9 +147,8 @@ Variable detail::integer_means(const Variable& x, const std::vector<PooledDim>& 
     within.push_back(windows.rank());
     windows = windows.unfold(first + i, dims[size_t(i)].kernel, dims[size_t(i)].stride);
   }
-  const Variable sums = sum(windows, within);
-  const auto by = [&](const Operand& divisor) { return div(sums, divisor, "trunc").to(x.dtype()); };
-  return options.divisor_override ? by(*options.divisor_override) : by(counts.to(x.device()));
+  if (options.divisor_override) counts = scalar(*options.divisor_override);
+  return div(sum(windows, within), counts.to(x.device()), "trunc").to(x.dtype());
 }
 
 ValuesIndices fractional_max_pool2d_with_indices(const Variable& x,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 
 #include "core/base/error.h"
@@ -390,12 +391,9 @@ std::vector<Variable> split(const Variable& x, const Sections& sections, int dim
     if (left < 0) break;
     left -= size;
   }
-  if (left != 0) {
-    std::string given;
-    for (const int64_t size : sizes) given += (given.empty() ? "" : ", ") + std::to_string(size);
-    fail<ShapeError>("split: the sizes [", given, "] do not add up to dim ", dim, " of ",
-                     x.shape());
-  }
+  if (left != 0)
+    fail<ShapeError>("split: sizes of at least 0 wanted that add up to dim ", dim, " of ",
+                     x.shape(), "; the sum is ", std::accumulate(sizes.begin(), sizes.end(), 0.0));
   return apply(Split{std::move(sizes), dim}, where, x);
 }
 
