@@ -8,13 +8,32 @@
 #include "absl/strings/str_replace.h"
 
 #include "core/base/error.h"
+#include "io/atomic_file.h"
 
 namespace tapegrad {
 namespace {
 
-double monitored(const EpochResult& epoch, const std::string& monitor) {
-  if (!monitor.empty()) return epoch.value(monitor);
-  return std::isnan(epoch.val_loss) ? epoch.loss : epoch.val_loss;
+/// Returns the measure in each epoch; NaN in epochs without it. Throws ArgumentError if no epoch
+/// has it.
+std::vector<double> monitored(const History& history, const std::string& monitor) {
+  const auto is_validated = [](const EpochResult& epoch) {
+    return epoch.has_val || !std::isnan(epoch.val_loss);
+  };
+  const bool has_val = std::ranges::any_of(history.epochs, is_validated);
+  bool is_known = monitor.empty();
+  std::vector<double> measures;
+  for (const EpochResult& epoch : history.epochs) {
+    measures.push_back(!monitor.empty() ? kNaN : has_val ? epoch.val_loss : epoch.loss);
+    if (monitor.empty()) continue;
+    NamedValues values = epoch.values();
+    values.insert(values.end(), {{"lr", epoch.lr}, {"seconds", epoch.seconds}});
+    const auto found = std::ranges::find(values, monitor, &NamedValues::value_type::first);
+    if (found == values.end()) continue;
+    is_known = true;
+    measures.back() = found->second;
+  }
+  if (!is_known) history.epochs.back().value(monitor);  // throws an error with the names
+  return measures;
 }
 
 std::string shown(const std::string& monitor) { return monitor.empty() ? "the loss" : monitor; }
@@ -23,10 +42,11 @@ std::string shown(const std::string& monitor) { return monitor.empty() ? "the lo
 size_t best_epoch(const History& history, const std::string& monitor, double min_delta,
                   Better better) {
   const double sign = smaller_is_better(monitor.empty() ? "loss" : monitor, better) ? 1 : -1;
+  const std::vector<double> measures = monitored(history, monitor);
   size_t best = 0;
   double least = INFINITY;
-  for (size_t i = 0; i < history.epochs.size(); ++i) {
-    const double value = sign * monitored(history.epochs[i], monitor);
+  for (size_t i = 0; i < measures.size(); ++i) {
+    const double value = sign * measures[i];
     if (!(value < least - min_delta)) continue;
     least = value;
     best = i;
@@ -57,8 +77,7 @@ Callback early_stop(EarlyStopOptions options) {
     const auto since = int64_t(history.epochs.size() - 1 - best);
     if (since < options.patience) return "";
     return absl::StrFormat("%s has not improved since epoch %d: %.6g", shown(options.monitor),
-                           history.epochs[best].epoch,
-                           monitored(history.epochs[best], options.monitor));
+                           history.epochs[best].epoch, monitored(history, options.monitor)[best]);
   }};
 }
 
@@ -124,8 +143,8 @@ bool is_plateau(const History& history, const PlateauCallbackOptions& options) {
   double best = INFINITY;
   int64_t waited = 0, cooling = 0;
   bool reduces = false;
-  for (const EpochResult& epoch : history.epochs) {
-    const double value = (smaller ? 1 : -1) * monitored(epoch, options.monitor);
+  for (const double measure : monitored(history, options.monitor)) {
+    const double value = (smaller ? 1 : -1) * measure;
     reduces = false;
     if (cooling > 0) --cooling, waited = 0;
     if (value < best - options.min_delta) {
@@ -191,26 +210,37 @@ LambdaCallback::LambdaCallback(LambdaCallbackOptions options)
 
 Callback stop_at(const std::string& monitor, double value, Better better) {
   return {.stop = [=](const History& history) -> std::string {
-    const double reached = monitored(history.epochs.back(), monitor);
+    const double reached = monitored(history, monitor).back();
     const bool smaller = smaller_is_better(monitor.empty() ? "loss" : monitor, better);
     if (!(smaller ? reached <= value : reached >= value)) return "";
     return absl::StrFormat("%s has reached %.6g: %.6g", shown(monitor), value, reached);
   }};
 }
 
+namespace {
+
+/// Returns a callback that writes a file after epochs. It throws IoError before the training, not
+/// after the first epoch, if the file cannot be written.
+Callback write_after_epochs(const std::string& path, Callback::Phase write) {
+  return {.before_training = [path](Training&) { const AtomicFile attempt(path); },
+          .after_epoch = std::move(write)};
+}
+
+}  // namespace
+
 Callback save_best(const std::string& path, const std::string& monitor, Better better) {
-  return {.after_epoch = [=](Training& run) {
+  return write_after_epochs(path, [=](Training& run) {
     if (best_epoch(run.history, monitor, 0, better) + 1 == run.history.epochs.size())
       run.save_model(path);
-  }};
+  });
 }
 
 Callback save_every(const std::string& path, int64_t n) {
   if (n < 1) fail<ArgumentError>("save_every: n is ", n, ", not at least 1");
-  return {.after_epoch = [=](Training& run) {
+  return write_after_epochs(path, [=](Training& run) {
     if (run.epoch % n == 0)
       run.save_model(absl::StrReplaceAll(path, {{"{epoch}", std::to_string(run.epoch)}}));
-  }};
+  });
 }
 
 Callback per_step(optim::Scheduler& schedule) {
@@ -226,20 +256,19 @@ Callback per_epoch(optim::Scheduler& schedule) {
 }
 
 Callback per_epoch(optim::ReduceLROnPlateau& schedule, const std::string& monitor) {
-  return {.after_epoch =
-              [&schedule, monitor](Training& run) {
-                schedule.step(monitored(run.history.epochs.back(), monitor));
-              },
-          .save = [&schedule](TrainingState& state,
-                              const std::string& name) { state(name, schedule); }};
+  return {
+      .after_epoch = [&schedule, monitor](
+                         Training& run) { schedule.step(monitored(run.history, monitor).back()); },
+      .save = [&schedule](TrainingState& state,
+                          const std::string& name) { state(name, schedule); }};
 }
 
 Callback log_csv(const std::string& path) {
-  return {.after_epoch = [path](Training& run) { run.history.save_csv(path); }};
+  return write_after_epochs(path, [path](Training& run) { run.history.save_csv(path); });
 }
 
 Callback log_jsonl(const std::string& path) {
-  return {.after_epoch = [path](Training& run) { run.history.save_jsonl(path); }};
+  return write_after_epochs(path, [path](Training& run) { run.history.save_jsonl(path); });
 }
 
 KerasCallback::KerasCallback(Callback callback) : callback_(std::move(callback)) {}

@@ -128,7 +128,8 @@ struct EarlyStopping : KerasCallback {
 Callback stop_at(const std::string& monitor, double value, Better better = Better::kAuto);
 
 /// Saves the model after each epoch that is the best one so far by a measure. The default measure
-/// is that of EarlyStopOptions.
+/// is that of EarlyStopOptions. This callback and the following ones throw IoError before the
+/// training if the file cannot be written.
 Callback save_best(const std::string& path, const std::string& monitor = "",
                    Better better = Better::kAuto);
 /// Saves the model after every n-th epoch. "{epoch}" in the path is replaced by the number of the

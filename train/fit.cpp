@@ -25,6 +25,9 @@ void check(const nn::Module& model, const FitOptions& options, const Loader& dat
   if (options.epochs < 0) fail<ArgumentError>("fit: epochs is negative: ", options.epochs);
   if (options.epochs > 0 && data.size() == 0)
     fail<ArgumentError>("fit: the loader has no batches: ", data.num_examples(), " examples");
+  if (options.epochs > 0 && options.validation != nullptr && options.validation->size() == 0)
+    fail<ArgumentError>("fit: the loader of .validation has no batches: ",
+                        options.validation->num_examples(), " examples");
   if (optimizers.empty() || std::ranges::count(optimizers, nullptr) > 0)
     fail<ArgumentError>("fit: no optimizer");
   if (options.accumulate < 1)

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 
 #include "core/base/error.h"
 #include "core/tape/variable.h"
@@ -26,7 +28,8 @@ constexpr Field kMeasures[] = {{"loss", &EpochResult::loss},
                                {"val_loss", &EpochResult::val_loss},
                                {"val_accuracy", &EpochResult::val_accuracy}};
 constexpr Field kCosts[] = {{"lr", &EpochResult::lr}, {"seconds", &EpochResult::seconds}};
-constexpr std::string_view kMore = "more.";
+// Of each further value, the checkpoint has the numbers and the place among those of an epoch.
+constexpr std::string_view kMore = "more.", kPlace = "place.";
 
 /// All values of an epoch, in the order of the columns of a table.
 NamedValues all_values(const EpochResult& result) {
@@ -44,26 +47,48 @@ std::vector<std::string> columns(const std::vector<EpochResult>& epochs) {
   return names;
 }
 
-double find_value(const NamedValues& values, const std::string& name) {
-  for (const auto& [each, value] : values)
-    if (each == name) return value;
-  return kNaN;
+auto find(const NamedValues& values, const std::string& name) {
+  return std::ranges::find(values, name, &NamedValues::value_type::first);
 }
 
-std::string number_text(double value, const char* missing) {
-  return std::isfinite(value) ? absl::StrFormat("%.17g", value) : missing;
+double find_value(const NamedValues& values, const std::string& name) {
+  const auto found = find(values, name);
+  return found == values.end() ? kNaN : found->second;
+}
+
+std::string number_text(double value) {
+  return std::isnan(value) ? "nan" : absl::StrFormat("%.17g", value);
+}
+
+/// Returns a field of a table, in quotes if it contains a separator (RFC 4180).
+std::string csv_text(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return '"' + absl::StrReplaceAll(text, {{"\"", "\"\""}}) + '"';
+}
+
+std::string json_text(const std::string& text) {
+  std::string safe = "\"";
+  for (const char c : text)
+    if (c == '"' || c == '\\')
+      safe += {'\\', c};
+    else if (static_cast<unsigned char>(c) < 0x20)
+      safe += absl::StrFormat("\\u%04x", int(c));
+    else
+      safe += c;
+  return safe + '"';
 }
 
 }  // namespace
 
 NamedValues EpochResult::values() const {
   NamedValues found;
-  for (const Field& measure : kMeasures)
-    if (const double value = this->*measure.member; !std::isnan(value) || found.empty())
-      found.emplace_back(measure.name, value);
-  for (const auto& [name, value] : more)
-    if (std::ranges::find(found, name, &NamedValues::value_type::first) == found.end())
+  for (const auto& [name, member] : kMeasures)
+    if (const double value = this->*member; !std::isnan(value) || member == &EpochResult::loss ||
+                                            (member == &EpochResult::train_loss && has_train) ||
+                                            (member == &EpochResult::val_loss && has_val))
       found.emplace_back(name, value);
+  for (const auto& [name, value] : more)
+    if (find(found, name) == found.end()) found.emplace_back(name, value);
   return found;
 }
 
@@ -118,12 +143,15 @@ void History::save_error_curves(const std::string& path, bool accuracies) const 
 void History::save_csv(const std::string& path) const {
   const std::vector<std::string> names = columns(epochs);
   std::string text = "epoch";
-  for (const std::string& name : names) text += ',' + name;
+  for (const std::string& name : names) text += ',' + csv_text(name);
   text += '\n';
   for (const EpochResult& epoch : epochs) {
     text += std::to_string(epoch.epoch);
     const NamedValues values = all_values(epoch);
-    for (const std::string& name : names) text += ',' + number_text(find_value(values, name), "");
+    for (const std::string& name : names) {
+      const auto found = find(values, name);
+      text += ',' + (found == values.end() ? "" : number_text(found->second));
+    }
     text += '\n';
   }
   write_file(path, text);
@@ -134,7 +162,7 @@ void History::save_jsonl(const std::string& path) const {
   for (const EpochResult& epoch : epochs) {
     text += absl::StrFormat("{\"epoch\": %d", epoch.epoch);
     for (const auto& [name, value] : all_values(epoch))
-      text += absl::StrFormat(", \"%s\": %s", name, number_text(value, "null"));
+      text += ", " + json_text(name) + ": " + (std::isfinite(value) ? number_text(value) : "null");
     text += "}\n";
   }
   write_file(path, text);
@@ -153,8 +181,15 @@ TensorMap History::state_dict() const {
       add(field.name, [&](const EpochResult& epoch) { return epoch.*field.member; });
   for (const EpochResult& epoch : epochs)
     for (const auto& [name, value] : epoch.more)
-      if (const std::string full = std::string(kMore) + name; !state.contains(full))
+      if (const std::string full = std::string(kMore) + name; !state.contains(full)) {
         add(full, [&](const EpochResult& each) { return find_value(each.more, name); });
+        add(std::string(kPlace) + name, [&](const EpochResult& each) {
+          const auto found = find(each.more, name);
+          return found == each.more.end() ? kNaN : double(found - each.more.begin());
+        });
+      }
+  add("has_train", [](const EpochResult& epoch) { return double(epoch.has_train); });
+  add("has_val", [](const EpochResult& epoch) { return double(epoch.has_val); });
   return state;
 }
 
@@ -162,20 +197,32 @@ void History::load_state_dict(const TensorMap& state) {
   const auto count = state.find("epoch");
   if (count == state.end()) fail<ArgumentError>("no epochs of a history");
   std::vector<EpochResult> loaded(size_t(count->second.numel()));
+  std::vector<std::map<double, NamedValues::value_type>> more(loaded.size());  // by place
   for (const auto& [name, tensor] : state) {
     if (tensor.dtype() != f64 || tensor.rank() != 1 || size_t(tensor.numel()) != loaded.size())
       fail<ArgumentError>("\"", name, "\" is not ", loaded.size(), " float64 numbers");
     const std::vector<double> values = Variable(tensor).to_vector<double>();
+    const bool is_further = name.starts_with(kMore);
+    const std::string further = is_further ? name.substr(kMore.size()) : "";
+    std::vector<double> places;  // none in files of version 0.1
+    if (const auto found = state.find(std::string(kPlace) + further); found != state.end())
+      places = Variable(found->second).to_vector<double>();
     for (size_t i = 0; i < loaded.size(); ++i) {
       EpochResult& epoch = loaded[i];
       if (name == "epoch") epoch.epoch = int64_t(values[i]);
       for (const auto& fields : {std::span<const Field>(kMeasures), std::span<const Field>(kCosts)})
         for (const Field& field : fields)
           if (name == field.name) epoch.*field.member = values[i];
-      if (name.starts_with(kMore) && !std::isnan(values[i]))
-        epoch.more.emplace_back(name.substr(kMore.size()), values[i]);
+      if (name == "has_train") epoch.has_train = values[i] != 0;
+      if (name == "has_val") epoch.has_val = values[i] != 0;
+      if (!is_further) continue;
+      const double last = std::isnan(values[i]) ? kNaN : double(more[i].size());
+      if (const double place = i < places.size() ? places[i] : last; !std::isnan(place))
+        more[i].emplace(place, std::pair(further, values[i]));
     }
   }
+  for (size_t i = 0; i < loaded.size(); ++i)
+    for (auto& [place, value] : more[i]) loaded[i].more.push_back(std::move(value));
   epochs = std::move(loaded);
 }
 

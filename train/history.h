@@ -28,10 +28,11 @@ struct EpochResult {
   NamedValues more = {};                            // of FitOptions::metrics: "f1", "val_f1"
   double lr = kNaN;                                 // of the first optimizer, in the last step
   double seconds = 0;                               // of training, without evaluation
+  bool has_train = false, has_val = false;  // whether the sets were evaluated; a loss may be NaN
 
-  /// Returns the computed values by name, without epoch, lr and seconds. The loss is included even
-  /// if it is NaN. Of values with equal names, as the accuracy and that of a ConfusionMatrix, the
-  /// first is included.
+  /// Returns the computed values by name, without epoch, lr and seconds. Losses that were computed
+  /// are included even if they are NaN. Of values with equal names, as the accuracy and that of a
+  /// ConfusionMatrix, the first is included.
   NamedValues values() const;
   /// Returns one of values(), or the lr or the seconds. Throws ArgumentError, which lists the
   /// names, for an unknown name.
@@ -66,7 +67,7 @@ struct History {
   /// Writes an SVG with the losses, or 1 - accuracies, of training and validation over the epochs.
   void save_error_curves(const std::string& path, bool accuracies = true) const;
   /// Write a table with a header, or one JSON object per line. Each line is an epoch. A value that
-  /// was not computed is empty, or null in JSON.
+  /// was not computed is empty in the table. NaN and infinities are null in JSON.
   void save_csv(const std::string& path) const;
   void save_jsonl(const std::string& path) const;
 

@@ -69,7 +69,8 @@ class Chart {
   double place(double x) const { return options_.log_x ? std::log10(x) : x; }
   double height(double y) const { return options_.log_y ? std::log10(y) : y; }
   bool is_point(const PlotSeries& curve, size_t i) const {
-    return std::isfinite(place(curve.x[i])) && std::isfinite(height(curve.y[i]));
+    const auto fits = [](double value) { return std::abs(value) < 1e300; };  // so does a range
+    return fits(place(curve.x[i])) && fits(height(curve.y[i]));
   }
   double across(double x) const {
     return left_ + (x - x_.low) / (x_.high - x_.low) * (right_ - left_);

@@ -51,12 +51,12 @@ void add_heading(std::string& page, const char* text) {
   page += absl::StrFormat("<h2>%s</h2>\n", text);
 }
 
-/// Adds the curves of the values whose names end in one of these words.
-void add_chart(std::string& page, const History& history, const char* word) {
+/// Adds the curves of a value in training, "f1", and in evaluations, "train_f1" and "val_f1".
+void add_chart(std::string& page, const History& history, const std::string& word) {
   std::map<std::string, PlotSeries> curves;
   for (const EpochResult& epoch : history.epochs)
     for (const auto& [name, value] : epoch.values()) {
-      if (!name.ends_with(word)) continue;
+      if (name != word && name != "train_" + word && name != "val_" + word) continue;
       PlotSeries& curve = curves[name];
       curve.name = name;
       curve.x.push_back(double(epoch.epoch));
@@ -77,7 +77,7 @@ void add_history(std::string& page, const History& history) {
     for (const auto& [name, value] : history.epochs.back().more)
       if (!name.starts_with("val_") && std::ranges::find(words, name) == words.end())
         words.push_back(name);
-  for (const std::string& word : words) add_chart(page, history, word.c_str());
+  for (const std::string& word : words) add_chart(page, history, word);
   if (history.epochs.empty()) return;
   page += "<table><tr><th>epoch</th>";
   const NamedValues columns = history.epochs.back().values();

@@ -191,7 +191,10 @@ void FitRun::run_epoch() {
   if (progress.is_live())
     *options_.progress.out << "Epoch " << run_.epoch << "/" << options_.epochs << '\n';
   int64_t examples = 0;
-  for (auto at = run_.data.begin(); at != run_.data.end(); ++at) {
+  auto at = run_.data.begin();
+  // A checkpoint behind the last batch continues at the end, from which the loader has moved on.
+  loader_epoch_ = run_.data.state().epoch - (at == run_.data.end() ? 1 : 0);
+  for (; at != run_.data.end(); ++at) {
     ++run_.batch;
     run_.example = std::move(*at);
     item_ = at.item();
@@ -224,8 +227,13 @@ void FitRun::run_epoch() {
     if (ends_group_ && has_to_stop()) return;
     times.skip();
   }
+  set_loader({loader_epoch_ + 1, 0});
   run_.output = run_.loss = {};
   end_epoch(progress, examples);
+}
+
+void FitRun::set_loader(LoaderState state) {
+  if (run_.data.state() != state) run_.data.set_state(state);
 }
 
 void FitRun::end_epoch(Progress& progress, int64_t examples) {
@@ -278,6 +286,8 @@ void FitRun::evaluate_sets(EpochResult& result) {
                              .device = options_.device,
                              .amp = options_.amp,
                              .batch = options_.batch};
+  result.has_train = options_.evaluate_train;
+  result.has_val = options_.validation != nullptr;
   if (options_.evaluate_train) {
     const LoaderState state = run_.data.state();
     const Evaluation train = evaluate(run_.model, run_.data, evaluation);

@@ -67,6 +67,9 @@ class FitRun {
   void run_epoch();
   void end_epoch(Progress& progress, int64_t examples);
 
+  /// Sets the state of the training loader if a callback has read other batches from it.
+  void set_loader(LoaderState state);
+
   /// All ranks get equal results, so that they decide alike.
   void average_over_ranks(EpochResult& result) const;
 
@@ -132,6 +135,7 @@ class FitRun {
     int64_t batch, examples;
   };
   std::optional<Shown> shown_;
+  uint64_t loader_epoch_ = 0;  // that of the training loader in this epoch
   bool in_epoch_ = false;
   bool begins_group_ = true, ends_group_ = true;
   double group_examples_ = 0;

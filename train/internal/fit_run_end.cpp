@@ -32,6 +32,7 @@ bool FitRun::has_to_stop() {
   const bool saves =
       checkpoint_.is_wanted() &&
       (stops || (options_.checkpoint_steps > 0 && run_.steps % options_.checkpoint_steps == 0));
+  if (saves || stops) set_loader({loader_epoch_, run_.batch});
   if (saves) checkpoint_.save();
   if (!stops) return false;
   history_.signal = signal;
