@@ -61,7 +61,7 @@ TEST(Conv, StridedPointsAreProductsOfTheirPositions) {
     DispatchLog log;
     const Variable y = conv2d(x, w, b, {.stride = {2, 3}});
     if (!only_fallbacks()) {
-      EXPECT_EQ(log.calls("conv2d:points"), 1);
+      EXPECT_GE(log.calls("conv2d:points"), 1);
     }
     const Variable positions = slice(slice(x, 2, 0, height, 2), 3, 0, width, 3);
     const Variable expected = conv2d(positions, w, b), seed = randn(y.shape());

@@ -186,13 +186,9 @@ void run_row_by_runs(std::span<const Entry> entries, const float* weights, const
 using RunRow = decltype(&run_row<true, 0>);
 RunRow runner(bool straight, bool by_runs, int64_t step) {
   if (by_runs) return run_row_by_runs;
-  const auto choose = [&]<int64_t kStep>(std::integral_constant<int64_t, kStep>) -> RunRow {
-    return straight ? run_row<true, kStep> : run_row<false, kStep>;
-  };
-  if (step == kLanes<float>) return choose(std::integral_constant<int64_t, kLanes<float>>());
-  if (step == 2 * kLanes<float>)
-    return choose(std::integral_constant<int64_t, 2 * kLanes<float>>());
-  return choose(std::integral_constant<int64_t, 0>());
+  constexpr int64_t kAdjacent = kLanes<float>;
+  if (step == kAdjacent) return straight ? run_row<true, kAdjacent> : run_row<false, kAdjacent>;
+  return straight ? run_row<true, 0> : run_row<false, 0>;
 }
 
 /// Copies the rows that a band of results reads, with zeros beside the image, and above and below

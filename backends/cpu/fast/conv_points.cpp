@@ -82,6 +82,17 @@ void spread_positions(const Tensor& gradients, Size2d stride, Tensor& dx) {
   });
 }
 
+/// Computes the gradients of a convolution of stride 1 of the positions.
+void strided_gradients(const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                       const Tensor& weight, Size2d stride, Tensor& dx, Tensor& dw, Tensor& db) {
+  const Shape& y = dy.shape();
+  Tensor positions;
+  if (dx) positions = dx.empty_like({y[0], dx.shape()[1], y[2], y[3]});
+  kernels::conv2d_backward(dy, behind, dw ? strided_positions(x, y, stride) : Tensor(), weight, {},
+                           positions, dw, db);
+  if (dx) spread_positions(positions, stride, dx);
+}
+
 /// Returns the sizes of images whose rows have as many positions as the second-level cache holds.
 RowSizes in_long_rows(const Shape& x, const Shape& weight) {
   int64_t rows = 1;
@@ -213,7 +224,8 @@ bool ConvPoints::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
 void ConvPoints::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
   if (options.stride != Size2d(1))
-    return run({}, strided_positions(x, y.shape(), options.stride), weight, bias, {}, epilogue, y);
+    return kernels::conv2d(strided_positions(x, y.shape(), options.stride), weight, bias, {},
+                           epilogue, y);
   const int64_t out = weight.shape()[0], in = weight.shape()[1];
   const int64_t positions = x.shape()[2] * x.shape()[3];
   const float *from = x.data<float>(), *w = weight.data<float>();
@@ -263,14 +275,8 @@ bool ConvBackwardPoints::accepts(const Tensor& dy, const Epilogue&, const Tensor
 void ConvBackwardPoints::run(TypeTag<float>, const Tensor& dy, const Epilogue& behind,
                              const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
                              Tensor& dx, Tensor& dw, Tensor& db) {
-  if (options.stride != Size2d(1)) {
-    Tensor positions;
-    if (dx) positions = dx.empty_like({dx.shape()[0], dx.shape()[1], dy.shape()[2], dy.shape()[3]});
-    run({}, dy, behind, dw ? strided_positions(x, dy.shape(), options.stride) : Tensor(), weight,
-        {}, positions, dw, db);
-    if (dx) spread_positions(positions, options.stride, dx);
-    return;
-  }
+  if (options.stride != Size2d(1))
+    return strided_gradients(dy, behind, x, weight, options.stride, dx, dw, db);
   Tensor dz = dy;
   kernels::run_epilogue_backward(behind, dy, dz);
   const Shape& w = dw ? dw.shape() : weight.shape();

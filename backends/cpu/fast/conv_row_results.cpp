@@ -121,6 +121,38 @@ void write_row(const float* phases, int64_t distance, int64_t step, int64_t widt
 
 }  // namespace
 
+void pad_image(const float* images, const float* results, const RowSizes& s, int64_t n,
+               int64_t first, float* padded) {
+  std::fill_n(padded, s.padded_part(), 0.0f);
+  const int64_t row = s.row(), plane = s.rows() * row;
+  for (int64_t a = 0; a < s.phases_down(); ++a)
+    for (int64_t b = 0; b < s.phases_right(); ++b) {
+      const PhaseRange down(s.height, s.stride.height,
+                            first * s.stride.height + a - s.padding.height, s.rows());
+      const PhaseRange right(s.width, s.stride.width, b - s.padding.width, row);
+      const int64_t count = right.end - right.begin, step = s.stride.width;
+      if (count <= 0) continue;
+      for (int64_t c = 0; c < s.in; ++c) {
+        const int64_t index = s.from_plane(n, c);
+        if (index < 0) continue;
+        int64_t from = (index * s.height + down.first) * s.width + right.first;
+        float* to = padded + ((c * s.phases_down() + a) * s.phases_right() + b) * plane +
+                    down.begin * row + right.begin;
+        for (int64_t i = down.begin; i < down.end;
+             ++i, from += s.stride.height * s.width, to += row) {
+          if (results != nullptr)
+            mask_by_result(images + from, results + from, count, to);
+          else if (step == 1)
+            copy_row(images + from, count, to);
+          else if (step == 2)
+            for (int64_t j = 0; j < count; ++j) to[j] = images[from + j * 2];
+          else
+            for (int64_t j = 0; j < count; ++j) to[j] = images[from + j * step];
+        }
+      }
+    }
+}
+
 void set_band(RowSizes& s) {
   s.joins_rows = gains_by_joining(s);
   const int64_t share =

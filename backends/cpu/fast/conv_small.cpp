@@ -40,7 +40,7 @@ struct Problem {
 
   int64_t kernel() const { return w[2] * w[3] * w[4]; }
   /// Returns the sizes of the first group.
-  RowSizes sizes() const {
+  [[gnu::noinline]] RowSizes sizes() const {
     const auto& [named, stride, padding, dilation, groups] = options;
     const int64_t images = y[0] * y[2];
     RowSizes s({images, x[1], x[3], x[4]}, {w[0], w[1] * w[2], w[3], w[4]},
@@ -76,7 +76,8 @@ struct GradientTaps {
   std::vector<std::vector<GradientTap>> phases;
   int64_t first = 0, last = 0;  // of_dy
 
-  GradientTaps(int64_t kernel, int64_t size, int64_t stride, int64_t padding, int64_t dilation)
+  [[gnu::noinline]] GradientTaps(int64_t kernel, int64_t size, int64_t stride, int64_t padding,
+                                 int64_t dilation)
       : phases(size_t(std::min(stride, size))) {
     for (int64_t i = 0; i < std::ssize(phases); ++i)
       for (int64_t u = kernel - 1; u >= 0; --u) {
@@ -93,13 +94,13 @@ struct GradientTaps {
 /// of the kernel that meet an element of dy.
 class InputGradient {
  public:
-  explicit InputGradient(const Problem& problem)
+  [[gnu::noinline]] explicit InputGradient(const Problem& problem)
       : problem_(problem), deep_(taps(2)), down_(taps(3)), right_(taps(4)) {}
 
   int64_t phases() const { return std::ssize(deep_.phases); }
   /// Returns the sizes of a convolution of dy that computes the planes of a phase, by a kernel that
   /// spans the taps of all phases of rows and columns.
-  RowSizes sizes(int64_t phase) const {
+  [[gnu::noinline]] RowSizes sizes(int64_t phase) const {
     const auto& [x, w, y, options, is_volume] = problem_;
     const auto& [named, stride, padding, dilation, groups] = options;
     const std::vector<GradientTap>& deep = deep_.phases[size_t(phase)];
