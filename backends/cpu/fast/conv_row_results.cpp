@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include "backends/cpu/tools/per_thread.h"
+#include "backends/cpu/tools/transpose.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
