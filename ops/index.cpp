@@ -74,6 +74,7 @@ struct IndexAdd {
   int dim;
   double alpha = 1;
   Shape shape{};
+  int64_t times = 1;  // entries of the index of each entry of a source without gradient
   SavedInput<1, 2> index{};
   auto saved() { return std::tie(index); }
 
@@ -83,7 +84,7 @@ struct IndexAdd {
     check_same_dtype(kName, source, x);
     const Tensor which = check_vector(kName, shape, dim, index);
     Shape wanted = shape;
-    wanted[dim] = which.numel();
+    wanted[dim] = which.numel() / times;
     if (source.shape() != wanted)
       fail<ShapeError>(kName, ": the source is ", source.shape(), ", wanted is ", wanted);
     const bool whole = std::trunc(alpha) == alpha && std::abs(alpha) < 0x1p53;
@@ -106,12 +107,14 @@ struct IndexAdd {
 };
 
 /// Adds dy at the index along dim to the gradient of an input of the running rule, which has the
-/// given shape; or returns the gradient. The entry `unused` of the input gets no gradient.
+/// given shape; or returns the gradient. The entry `unused` of the input gets no gradient. Each
+/// entry of dy belongs to `times` successive entries of the index; if they are several, dy has no
+/// history.
 Variable send_at_index(size_t input, const Variable& dy, const Variable& index, int dim,
-                       const Shape& shape, int64_t unused = -1) {
+                       const Shape& shape, int64_t unused = -1, int64_t times = 1) {
   Tensor sum = gradient_sum(input);
   if (!sum) {
-    Variable dx = apply(IndexAdd{dim, 1, shape}, Where::current(), Variable(), index, dy);
+    Variable dx = apply(IndexAdd{dim, 1, shape, times}, Where::current(), Variable(), index, dy);
     if (unused >= 0) dx.narrow(dim, unused, 1).zero_();
     return dx;
   }
@@ -288,6 +291,30 @@ struct MaskedFill {
   }
 };
 
+/// Returns the number of successive rows of a gradient that are the same memory, as those of a sum
+/// or a mean of rows. A recorded gradient counts as one of different rows.
+int64_t equal_rows(const Variable& dy) {
+  if (dy.requires_grad() || dy.numel() == 0) return 1;
+  int64_t times = 1;
+  for (int dim = dy.rank() - 2; dim >= 0; --dim) {
+    if (dy.size(dim) > 1 && dy.value().strides()[dim] != 0) break;
+    times *= dy.size(dim);
+  }
+  return times;
+}
+/// Returns the first of each `times` successive equal rows.
+Variable first_of_equal_rows(const Variable& dy, int64_t times) {
+  Tensor rows = dy.value();
+  StridedLayout layout{{}, {}, rows.layout().offset};
+  int last = dy.rank() - 2;
+  for (; times > 1; --last) times /= dy.size(last);
+  for (int dim = 0; dim < dy.rank(); ++dim) {
+    if (dim > last && dim < dy.rank() - 1) continue;
+    layout.shape.push_back(dy.size(dim)), layout.strides.push_back(rows.strides()[dim]);
+  }
+  return reshape(Variable(rows.with_layout(layout)), {-1, dy.size(-1)});
+}
+
 /// Rows of the weight. Not composed of index_select and reshape, so that an error names the id's
 /// own position and this op.
 struct Embedding {
@@ -316,7 +343,10 @@ struct Embedding {
   }
   std::array<Variable, 2> backward(const Variable& dy) const {
     const Variable which = flatten(indices());
-    Variable rows = reshape(dy, {which.numel(), from[1]});
+    const bool sends_rows = sparse && takes_rows(1);
+    const int64_t times = scale_grad_by_freq || sends_rows ? 1 : equal_rows(dy);
+    Variable rows =
+        times > 1 ? first_of_equal_rows(dy, times) : reshape(dy, {which.numel(), from[1]});
     if (scale_grad_by_freq) {
       const Variable one = ones({which.numel()}, {.dtype = dy.dtype(), .device = dy.device()});
       const Variable none = zeros({from[0]}, {.dtype = dy.dtype(), .device = dy.device()});
@@ -324,12 +354,12 @@ struct Embedding {
       rows = rows / unsqueeze(uses, 1);
     }
     std::array<Variable, 2> dx;
-    if (sparse && takes_rows(1)) {
+    if (sends_rows) {
       send_rows(1, sum_rows(as_index(kName, which.value()), rows.value().contiguous(), from[0],
                             padding_idx));
       return dx;
     }
-    dx[1] = send_at_index(1, rows, which, 0, from, padding_idx);
+    dx[1] = send_at_index(1, rows, which, 0, from, padding_idx, times);
     return dx;
   }
 };

@@ -71,7 +71,9 @@ struct IndexScan {
 // The index is contiguous int64. Every kernel except scan_index requires indices in range.
 extern Kernel<void(const Tensor& index, int64_t size, IndexScan& scan)> scan_index;
 extern Kernel<void(const Tensor& x, const Tensor& index, int dim, Tensor& y)> index_select;
-/// Adds alpha * source to y at the index; source and y are contiguous.
+/// Adds alpha * source to y at the index; source and y are contiguous. If the index has k times as
+/// many entries as source along dim, each entry of source is added at k successive entries of the
+/// index.
 extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Number alpha, Tensor& y)>
     index_add;
 /// y has the shape of index; x has the same shape except along dim.

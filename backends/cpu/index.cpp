@@ -209,10 +209,10 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
 
 /// index_add() for rows of kInner elements: sums of the sources are collected in one buffer per
 /// line of rows. Tasks share a line if there are few lines: each adds the sources of a range of
-/// destinations.
+/// destinations. Each source belongs to `times` successive entries of the index.
 template <int kInner, typename T>
 void add_narrow_rows(const T* from, const int64_t* which, int64_t lines, int64_t count,
-                     int64_t size, IndexSum<T> scale, T* to) {
+                     int64_t times, int64_t size, IndexSum<T> scale, T* to) {
   using S = IndexSum<T>;
   const bool parallel = lines * count * kInner > kParallelAbove;
   const int64_t threads = parallel ? omp_get_max_threads() : 1;
@@ -225,20 +225,18 @@ void add_narrow_rows(const T* from, const int64_t* which, int64_t lines, int64_t
 #pragma omp parallel for if (parallel) num_threads(int(threads))
   for (int64_t task = 0; task < lines * ranges; ++task) {
     const int64_t begin = task % ranges * range, length = std::min(range, size - begin);
-    const T* line = from + task / ranges * count * kInner;
+    const T* line = from + task / ranges * (count / times) * kInner;
     T* target = to + (task / ranges * size + begin) * kInner;
     S* sums = memory.data() + omp_get_thread_num() * range * kInner;
     if (length <= 0) continue;
     std::fill_n(sums, length * kInner, S(0));
-    const auto add = [&](int64_t place, int64_t k) {
-      for (int i = 0; i < kInner; ++i) sums[place * kInner + i] += S(line[k * kInner + i]);
+    const auto add = [&](int64_t place, int64_t source) {
+      for (int i = 0; i < kInner; ++i) sums[place * kInner + i] += S(line[source * kInner + i]);
     };
-    if (ranges == 1)
-      for (int64_t k = 0; k < count; ++k) add(which[k], k);
-    else
-      for (int64_t k = 0; k < count; ++k)
+    for (int64_t k = 0, source = 0; k < count; ++source)
+      for (const int64_t end = k + times; k < end; ++k)
         if (const uint64_t place = uint64_t(which[k] - begin); place < uint64_t(length))
-          add(int64_t(place), k);
+          add(int64_t(place), source);
     for (int64_t row = 0; row < length; ++row)
       for (int64_t i = row * kInner; i < (row + 1) * kInner; ++i) {
         const T sum = T(S(target[i]) + scale * sums[i]);
@@ -276,6 +274,7 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
   using S = IndexSum<T>;
   const int64_t* which = index.data<int64_t>();
   const int64_t count = index.numel(), size = y.shape()[dim];
+  const int64_t length = source.shape()[dim], times = count / length;
   const int64_t outer = numel(y.shape(), 0, dim);
   const int64_t inner = numel(y.shape(), dim + 1, y.rank());
   const T* from = source.data<T>();
@@ -283,7 +282,7 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
   const S scale = alpha.to<S>();
   if (size <= 4 * count) {
     const auto add = [&]<int kInner>(std::integral_constant<int, kInner>) {
-      add_narrow_rows<kInner>(from, which, outer, count, size, scale, to);
+      add_narrow_rows<kInner>(from, which, outer, count, times, size, scale, to);
     };
     if (inner == 1) return add(std::integral_constant<int, 1>());
     if constexpr (std::is_same_v<T, float>) {
@@ -302,20 +301,20 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
       places.push_back(std::lower_bound(named.begin(), named.end(), which[k]) - named.begin());
   }
   const bool few = !named.empty();
-  const SourcesByRow sources(few ? places.data() : which, count,
-                             few ? int64_t(named.size()) : size);
+  const SourcesByRow sources(few ? places.data() : which, count, few ? int64_t(named.size()) : size,
+                             times);
   const int64_t* order = sources.order.data();
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
   const int64_t row_count = int64_t(sources.rows.size()), tasks = outer * row_count * blocks;
   const int64_t together = std::max<int64_t>(1, 4096 / std::min(inner, kColumns));
-#pragma omp parallel for schedule(dynamic, together) if (source.numel() > kParallelAbove)
+#pragma omp parallel for schedule(dynamic, together) if (source.numel() * times > kParallelAbove)
   for (int64_t task = 0; task < tasks; ++task) {
     const int64_t column = task % blocks * kColumns;
     const int64_t row = sources.rows[size_t(task / blocks % row_count)];
     const int64_t o = task / blocks / row_count;
     const int64_t width = std::min(kColumns, inner - column);
     S sum[kColumns];
-    const T* lines = from + o * count * inner + column;
+    const T* lines = from + o * length * inner + column;
     const int64_t begin = sources.begin(row), end = sources.end(row);
     int64_t done = 0;
     if constexpr (std::is_same_v<T, float>) {

@@ -87,13 +87,14 @@ void gather(const Tensor& x, const Tensor& index, int dim, bool vector, Tensor& 
 template <typename T>
 using Sum = std::conditional_t<kIsFloat<T>, Compute<T>, int64_t>;
 
-/// y += alpha * the sum of the source rows with this destination.
+/// y += alpha * the sum of the source rows with this destination. Each source row belongs to
+/// `times` successive entries of the index.
 template <typename T>
 struct AddRows {
   const T* source;
   const int64_t *keys, *order;
   T* y;
-  int64_t count, size, inner;
+  int64_t count, times, size, inner;
   Sum<T> alpha;
   __device__ void operator()(int64_t i) const {
     const int64_t column = i % inner, outer = i / (inner * count);
@@ -102,7 +103,7 @@ struct AddRows {
     if ((k > 0 && keys[k - 1] == key) || key < 0 || key >= size) return;
     Sum<T> sum = 0;
     for (; k < count && keys[k] == key; ++k)
-      sum += Sum<T>(widen(source[(outer * count + order[k]) * inner + column]));
+      sum += Sum<T>(widen(source[(outer * count + order[k]) / times * inner + column]));
     T& target = y[(outer * size + key) * inner + column];
     target = narrow<T>(Sum<T>(widen(target)) + alpha * sum);
   }
@@ -112,11 +113,11 @@ template <typename T>
 void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha, Tensor& y) {
   int64_t inner = 1;
   for (int d = dim + 1; d < y.rank(); ++d) inner *= y.shape()[d];
-  const int64_t size = y.shape()[dim];
+  const int64_t size = y.shape()[dim], times = index.numel() / source.shape()[dim];
   const Sorted sorted = sort_keys(index, bits_for(size));
-  for_each(source.numel(), y,
+  for_each(source.numel() * times, y,
            AddRows<T>{source.data<T>(), sorted.keys.data<int64_t>(), sorted.order.data<int64_t>(),
-                      y.data<T>(), index.numel(), size, inner, alpha.to<Sum<T>>()});
+                      y.data<T>(), index.numel(), times, size, inner, alpha.to<Sum<T>>()});
 }
 
 struct Plus {

@@ -30,6 +30,12 @@ Variable leaf(const Shape& shape) {
   Variable x = counted(shape).detach();
   return x.requires_grad_();
 }
+/// Returns the first entries of x along the dimensions in which `shape` has size 1.
+Variable slice_to(Variable x, const Shape& shape) {
+  for (int dim = 0; dim < x.rank(); ++dim)
+    if (shape[dim] == 1) x = narrow(x, dim, 0, 1);
+  return x;
+}
 /// Returns the message, without its place, of the error of type E that f throws; empty if it throws
 /// none.
 template <typename E, typename F>
@@ -295,6 +301,46 @@ TEST(Index, EmbeddingPaddingReceivesNothing) {
   Variable thin = zeros({4, 0}, {.requires_grad = true});
   sum(embedding(ids, thin)).backward();
   EXPECT_EQ(thin.grad().shape(), (Shape{4, 0}));
+}
+
+/// The gradient of a sum or mean of looked-up rows is not copied for each row.
+TEST(Index, EmbeddingGradientOfSummedRows) {
+  const int64_t threads = get_num_threads();
+  for (const DType dtype : {f64, f32, f16})
+    for (const int64_t width : {1, 3, 4, 5, 16, 40})
+      for (const int64_t words : {7, 10'000}) {
+        const Variable ids = remainder(7 * counted({30, 4, 6}, i64) + 3, words);
+        const Variable factor = (remainder(5 * counted({30, 4, 6, width}), 11) / 7).to(dtype);
+        for (const Dims& dims : {Dims{2}, Dims{1, 2}, Dims{0, 1, 2}, Dims{1}, Dims{2, 3}}) {
+          const Shape kept = sum(factor, dims, true).shape();
+          const Variable part = expand(slice_to(factor, kept), {30, 4, 6, width});
+          Variable whole = (ones({words, width})).to(dtype).detach().requires_grad_();
+          Variable shared = (ones({words, width})).to(dtype).detach().requires_grad_();
+          for (const int64_t count : {1, 3})
+            for (const int64_t padding : {-1, 3}) {
+              set_num_threads(count);
+              for (int pass = 0; pass < 2; ++pass) {  // the second adds to the gradient
+                embedding(ids, whole, padding).backward(clone(part));
+                embedding(ids, shared, padding).backward(part);
+              }
+              EXPECT_EQ(values(shared.grad()), values(whole.grad())) << dtype << ' ' << width;
+            }
+        }
+      }
+  set_num_threads(threads);
+  const Variable ids = zeros({64, 256}, {.dtype = i64});
+  const Variable table = zeros({4, 16}, {.requires_grad = true});
+  const Variable sums = sum(embedding(ids, table), 1);  // of 1 MB of rows
+  reset_peak_memory();
+  const int64_t before = memory_stats().in_use;
+  sum(sums).backward();
+  EXPECT_LT(memory_stats().peak - before, 64 * 256 * 16);  // a quarter of the rows
+  const GradcheckResult result = gradcheck(
+      [&](const auto& in) {
+        return square(sum(embedding(zeros({3, 2}, {.dtype = i64}), in[0]), 1));
+      },
+      {leaf({4, 2})}, {.order = 2});
+  EXPECT_TRUE(result) << result.message;
 }
 
 TEST(Index, MaskedFillTakesTheMaskFromValueAndGradient) {

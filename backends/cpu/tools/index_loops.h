@@ -38,7 +38,8 @@ struct SourcesByRow {
   std::vector<int64_t> rows;   // the rows that have sources
   std::vector<int64_t> order;  // the sources, grouped by row
 
-  SourcesByRow(const int64_t* which, int64_t count, int64_t size)
+  /// Each source belongs to `times` successive entries of `which`.
+  SourcesByRow(const int64_t* which, int64_t count, int64_t size, int64_t times = 1)
       : order(size_t(count), 0), ends_(size_t(size) + 1, 0) {
     for (int64_t i = 0; i < count; ++i) ++ends_[size_t(which[i]) + 1];
     for (int64_t row = 0; row < size; ++row) {
@@ -46,7 +47,9 @@ struct SourcesByRow {
       ends_[size_t(row) + 1] += ends_[size_t(row)];
     }
     // Filling advances the start of each row to its end.
-    for (int64_t i = 0; i < count; ++i) order[size_t(ends_[size_t(which[i])]++)] = i;
+    for (int64_t i = 0, source = 0; i < count; ++source)
+      for (const int64_t end = i + times; i < end; ++i)
+        order[size_t(ends_[size_t(which[i])]++)] = source;
   }
   /// Returns the places in `order` of the sources of a row.
   int64_t begin(int64_t row) const { return row > 0 ? ends_[size_t(row) - 1] : 0; }
