@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 
 #include "core/base/error.h"
+#include "core/base/internal/escaped_text.h"
 #include "core/tape/variable.h"
 #include "io/atomic_file.h"
 
@@ -62,20 +63,8 @@ std::string number_text(double value) {
 
 /// Returns a field of a table, in quotes if it contains a separator (RFC 4180).
 std::string csv_text(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  return '"' + absl::StrReplaceAll(text, {{"\"", "\"\""}}) + '"';
-}
-
-std::string json_text(const std::string& text) {
-  std::string safe = "\"";
-  for (const char c : text)
-    if (c == '"' || c == '\\')
-      safe += {'\\', c};
-    else if (static_cast<unsigned char>(c) < 0x20)
-      safe += absl::StrFormat("\\u%04x", int(c));
-    else
-      safe += c;
-  return safe + '"';
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return valid_utf8(text);
+  return '"' + absl::StrReplaceAll(valid_utf8(text), {{"\"", "\"\""}}) + '"';
 }
 
 }  // namespace
@@ -162,7 +151,8 @@ void History::save_jsonl(const std::string& path) const {
   for (const EpochResult& epoch : epochs) {
     text += absl::StrFormat("{\"epoch\": %d", epoch.epoch);
     for (const auto& [name, value] : all_values(epoch))
-      text += ", " + json_text(name) + ": " + (std::isfinite(value) ? number_text(value) : "null");
+      text += ", \"" + json_escape(name) +
+              "\": " + (std::isfinite(value) ? number_text(value) : "null");
     text += "}\n";
   }
   write_file(path, text);

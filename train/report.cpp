@@ -9,13 +9,13 @@
 #include "absl/strings/str_format.h"
 
 #include "core/base/error.h"
+#include "core/base/internal/escaped_text.h"
 #include "core/inspect/runtime_info.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "io/atomic_file.h"
 #include "ops/view.h"
 #include "train/internal/pixels.h"
-#include "train/internal/svg.h"
 #include "train/plot.h"
 
 namespace tapegrad {
@@ -81,7 +81,7 @@ void add_history(std::string& page, const History& history) {
   if (history.epochs.empty()) return;
   page += "<table><tr><th>epoch</th>";
   const NamedValues columns = history.epochs.back().values();
-  for (const auto& [name, value] : columns) page += "<th>" + svg_escape(name) + "</th>";
+  for (const auto& [name, value] : columns) page += "<th>" + xml_escape(name) + "</th>";
   page += "<th>seconds</th></tr>\n";
   // Long runs show every n-th epoch and the last one.
   const size_t count = history.epochs.size(), every = (count + 39) / 40;
@@ -98,13 +98,13 @@ void add_history(std::string& page, const History& history) {
   }
   page += "</table>\n";
   if (history.stopped_early)
-    page += "<p>Stopped early: " + svg_escape(history.stop_reason) + ".</p>\n";
+    page += "<p>Stopped early: " + xml_escape(history.stop_reason) + ".</p>\n";
 }
 
 struct Classes {
   const std::vector<std::string>& names;
   std::string operator()(int64_t id) const {
-    return id >= 0 && size_t(id) < names.size() ? svg_escape(names[size_t(id)])
+    return id >= 0 && size_t(id) < names.size() ? xml_escape(names[size_t(id)])
                                                 : std::to_string(id);
   }
 };
@@ -183,7 +183,7 @@ void add_bars(std::string& page, const char* heading, const char* unit, int digi
     page += absl::StrFormat(
         "<tr><td class=\"name\">%s</td><td>%.*f</td><td>%.1f %%</td><td class=\"bar\"><div "
         "style=\"width: %.1f%%\"></div></td></tr>\n",
-        svg_escape(bar.name), digits, bar.value, total > 0 ? 100 * bar.value / total : 0.0,
+        xml_escape(bar.name), digits, bar.value, total > 0 ? 100 * bar.value / total : 0.0,
         largest > 0 ? 100 * bar.value / largest : 0.0);
   page += "</table>\n";
 }
@@ -219,8 +219,8 @@ std::string html_report(const ReportOptions& options, Where where) {
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
       "name=\"viewport\" content=\"width=device-width\">\n<title>" +
-      svg_escape(options.title) + "</title>\n" + kStyle + "</head><body>\n<h1>" +
-      svg_escape(options.title) + "</h1>\n";
+      xml_escape(options.title) + "</title>\n" + kStyle + "</head><body>\n<h1>" +
+      xml_escape(options.title) + "</h1>\n";
   if (options.history != nullptr) add_history(page, *options.history);
   if (options.evaluation != nullptr && !options.evaluation->labels.empty()) {
     if (options.evaluation->predictions.size() != options.evaluation->labels.size())
@@ -242,7 +242,7 @@ std::string html_report(const ReportOptions& options, Where where) {
   add_heading(page, "Environment");
   page += "<pre>";
   std::istringstream lines(runtime_info());
-  for (std::string line; std::getline(lines, line);) page += svg_escape(line) + '\n';
+  for (std::string line; std::getline(lines, line);) page += xml_escape(line) + '\n';
   return page + "</pre>\n</body></html>\n";
 }
 

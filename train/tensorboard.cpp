@@ -50,12 +50,12 @@ std::string raw(T value) {
 // Field numbers of tensorflow/core/util/event.proto, framework/summary.proto and tensor.proto.
 Protobuf string_tensor(std::string_view text) {
   const Protobuf shape = Protobuf().message(2, Protobuf().integer(1, 1));
-  return Protobuf().integer(1, /*DT_STRING=*/7).message(2, shape).bytes(8, text);
+  return Protobuf().integer(1, /*DT_STRING=*/7).message(2, shape).string(8, text);
 }
 Protobuf plugin(std::string_view name, std::string_view content = "") {
-  return Protobuf().message(1, Protobuf().bytes(1, name).bytes(2, content));
+  return Protobuf().message(1, Protobuf().string(1, name).bytes(2, content));
 }
-Protobuf string_value(std::string_view text) { return Protobuf().bytes(3, text); }
+Protobuf string_value(std::string_view text) { return Protobuf().string(3, text); }
 Protobuf number_value(double value) { return Protobuf().number(2, value); }
 
 /// Returns the limits of TensorFlow's buckets: +-1e-12 times powers of 1.1.
@@ -143,8 +143,9 @@ TensorBoard::TensorBoard(const std::string& folder, int64_t first_step, Where wh
   static std::atomic<int> number{0};
   char host[64] = "host";
   gethostname(host, sizeof host - 1);
-  impl_->path = folder + "/events.out.tfevents." + std::to_string(int64_t(wall_time())) + '.' +
-                host + '.' + std::to_string(getpid()) + '.' + std::to_string(number++);
+  const std::string name = "events.out.tfevents." + std::to_string(int64_t(wall_time())) + '.' +
+                           host + '.' + std::to_string(getpid()) + '.' + std::to_string(number++);
+  impl_->path = std::filesystem::path(folder) / name;  // without a folder, the current one
   impl_->file = std::fopen(impl_->path.c_str(), "wbe");
   if (impl_->file == nullptr)
     fail_at<IoError>(where, "TensorBoard: cannot make ", impl_->path, ": ", std::strerror(errno));
@@ -165,12 +166,12 @@ TensorBoard::operator Callback() && {
 const std::string& TensorBoard::path() const { return impl_->path; }
 
 void TensorBoard::scalar(const std::string& tag, double value, int64_t step) {
-  impl_->write_value(step, Protobuf().bytes(1, tag).number32(2, float(value)));
+  impl_->write_value(step, Protobuf().string(1, tag).number32(2, float(value)));
 }
 
 void TensorBoard::histogram(const std::string& tag, const Variable& values, int64_t step) {
-  impl_->write_value(step,
-                     Protobuf().bytes(1, tag).message(5, histogram_of(values.to_vector<double>())));
+  impl_->write_value(
+      step, Protobuf().string(1, tag).message(5, histogram_of(values.to_vector<double>())));
 }
 
 void TensorBoard::histograms(const nn::Module& model, int64_t step) {
@@ -187,12 +188,12 @@ void TensorBoard::image(const std::string& tag, const Variable& pixels, int64_t 
                              .integer(2, picture.width)
                              .integer(3, picture.channels)
                              .bytes(4, encode_png(picture));
-  impl_->write_value(step, Protobuf().bytes(1, tag).message(4, image));
+  impl_->write_value(step, Protobuf().string(1, tag).message(4, image));
 }
 
 void TensorBoard::text(const std::string& tag, const std::string& markdown, int64_t step) {
   impl_->write_value(step, Protobuf()
-                               .bytes(1, tag + "/text_summary")
+                               .string(1, tag + "/text_summary")
                                .message(8, string_tensor(markdown))
                                .message(9, plugin("text")));
 }
@@ -215,13 +216,13 @@ void TensorBoard::graph(const Variable& root) {
   for (int vertex = 0; vertex < int(tape.vertices.size()); ++vertex) {
     const TapeGraph::Vertex& each = tape.vertices[size_t(vertex)];
     Protobuf node;
-    node.bytes(1, name_of(vertex)).bytes(2, each.is_leaf ? "leaf" : each.name);
+    node.string(1, name_of(vertex)).string(2, each.is_leaf ? "leaf" : each.name);
     for (const TapeGraph::Edge& edge : tape.edges)
-      if (edge.to == vertex) node.bytes(3, name_of(edge.from));
+      if (edge.to == vertex) node.string(3, name_of(edge.from));
     std::string values;
     for (const std::string& value : each.values) values += (values.empty() ? "" : ", ") + value;
-    node.entry(5, "value", Protobuf().bytes(2, values));
-    if (!each.where.empty()) node.entry(5, "line", Protobuf().bytes(2, each.where));
+    node.entry(5, "value", Protobuf().string(2, values));
+    if (!each.where.empty()) node.entry(5, "line", Protobuf().string(2, each.where));
     graph.message(1, node);
   }
   graph.message(4, Protobuf().integer(1, 22));  // the producer's version
@@ -235,15 +236,15 @@ void TensorBoard::hyper_parameters(const std::map<std::string, double>& numbers,
                                    const std::vector<std::string>& metrics) {
   Protobuf experiment, begin;
   for (const auto& [name, value] : numbers) {
-    experiment.message(4, Protobuf().bytes(1, name).integer(4, /*FLOAT64=*/3));
+    experiment.message(4, Protobuf().string(1, name).integer(4, /*FLOAT64=*/3));
     begin.entry(1, name, number_value(value));
   }
   for (const auto& [name, value] : words) {
-    experiment.message(4, Protobuf().bytes(1, name).integer(4, /*STRING=*/1));
+    experiment.message(4, Protobuf().string(1, name).integer(4, /*STRING=*/1));
     begin.entry(1, name, string_value(value));
   }
   for (const std::string& tag : metrics)
-    experiment.message(5, Protobuf().message(1, Protobuf().bytes(2, tag)));
+    experiment.message(5, Protobuf().message(1, Protobuf().string(2, tag)));
   begin.number(5, wall_time());
   const Protobuf end = Protobuf().integer(1, /*SUCCESS=*/1).number(2, wall_time());
   const std::pair<const char*, Protobuf> parts[] = {
@@ -252,8 +253,8 @@ void TensorBoard::hyper_parameters(const std::map<std::string, double>& numbers,
       {"_hparams_/session_end_info", Protobuf().integer(1, 0).message(4, end)}};
   for (const auto& [tag, content] : parts) {
     const Protobuf null = Protobuf().integer(1, /*DT_FLOAT=*/1).message(2, Protobuf());
-    impl_->write_value(
-        0, Protobuf().bytes(1, tag).message(8, null).message(9, plugin("hparams", content.text())));
+    impl_->write_value(0, Protobuf().string(1, tag).message(8, null).message(
+                              9, plugin("hparams", content.text())));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/internal/call_recorder.h"
 #include "core/base/internal/clock.h"
+#include "core/base/internal/escaped_text.h"
 #include "core/base/internal/scope.h"
 #include "core/dispatch/implementations.h"
 #include "core/inspect/moment.h"
@@ -65,15 +66,6 @@ void add(const ProfileEntry& entry, ProfileEntry& sum) {
   sum.seconds += entry.seconds;
   add(entry.work, sum.work);
   for (const std::string& name : entry.implementations) add(name, sum.implementations);
-}
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result;
 }
 
 /// The entries of a module and their sum.
@@ -316,11 +308,11 @@ void Profiler::save_trace(const std::string& path) const {
   const char* separator = "\n";
   const double origin = record_->events.empty() ? 0 : record_->events.front().begin;
   for (const Event& event : record_->events) {
-    out << separator << "{\"ph\": \"X\", \"pid\": 0, \"tid\": 0, \"name\": \"" << escaped(event.op)
-        << "\", \"cat\": \"" << kPassNames[int(event.pass)]
+    out << separator << "{\"ph\": \"X\", \"pid\": 0, \"tid\": 0, \"name\": \""
+        << json_escape(event.op) << "\", \"cat\": \"" << kPassNames[int(event.pass)]
         << "\", \"ts\": " << (event.begin - origin) * 1e6
         << ", \"dur\": " << (event.end - event.begin) * 1e6 << ", \"args\": {\"part\": \""
-        << escaped(event.part == nullptr ? std::string_view() : *event.part)
+        << json_escape(event.part == nullptr ? std::string_view() : *event.part)
         << "\", \"flops\": " << event.work.flops << ", \"bytes\": " << event.work.bytes << "}}";
     separator = ",\n";
   }
@@ -330,7 +322,7 @@ void Profiler::save_trace(const std::string& path) const {
            "{\"name\": "
            "\"communication\"}}";
     for (const Collective& each : record_->collectives)
-      out << ",\n{\"ph\": \"X\", \"pid\": 0, \"tid\": 1, \"name\": \"" << escaped(each.name)
+      out << ",\n{\"ph\": \"X\", \"pid\": 0, \"tid\": 1, \"name\": \"" << json_escape(each.name)
           << "\", \"cat\": \"communication\", \"ts\": " << (each.begin - origin) * 1e6
           << ", \"dur\": " << (each.end - each.begin) * 1e6 << "}";
   }

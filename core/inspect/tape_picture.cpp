@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/internal/classic_text.h"
+#include "core/base/internal/escaped_text.h"
 #include "core/inspect/internal/tape_graph.h"
 #include "core/inspect/internal/tape_layout.h"
 
@@ -15,24 +16,6 @@ using Box = TapeLayout::Box;
 using Point = TapeLayout::Point;
 
 constexpr double kLine = 15, kMargin = 10, kTop = 44;
-
-/// Escapes text for XML and, except for quotes, for DOT strings.
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '&')
-      safe += "&amp;";
-    else if (c == '<')
-      safe += "&lt;";
-    else if (c == '>')
-      safe += "&gt;";
-    else if (c == '"')
-      safe += "&quot;";
-    else if (static_cast<unsigned char>(c) >= ' ')  // other characters are not allowed in XML
-      safe += c;
-  }
-  return safe;
-}
 
 std::vector<std::string> lines_of(const TapeGraph::Vertex& vertex) {
   std::vector<std::string> lines{vertex.name};
@@ -91,13 +74,13 @@ void draw_edge(std::ostream& out, const std::vector<Point>& points) {
 void draw_group(std::ostream& out, const TapeGraph::Group& group, const Box& box) {
   out << "<rect class=\"group\" x=\"" << box.x << "\" y=\"" << box.y << "\" width=\"" << box.width
       << "\" height=\"" << box.height << "\" rx=\"8\"/>\n<text class=\"group\" x=\"" << box.x + 10
-      << "\" y=\"" << box.y + 17 << "\">" << escaped(group.name) << "</text>\n";
+      << "\" y=\"" << box.y + 17 << "\">" << xml_escape(group.name) << "</text>\n";
 }
 
 void draw_vertex(std::ostream& out, const TapeGraph::Vertex& vertex, const Box& box) {
   const char* kind = vertex.is_root ? "root" : vertex.is_leaf ? "leaf" : "op";
-  out << "<g class=\"" << kind << "\"><title>" << escaped(vertex.name);
-  if (!vertex.where.empty()) out << ", recorded at " << escaped(vertex.where);
+  out << "<g class=\"" << kind << "\"><title>" << xml_escape(vertex.name);
+  if (!vertex.where.empty()) out << ", recorded at " << xml_escape(vertex.where);
   out << "</title>\n<rect x=\"" << box.x << "\" y=\"" << box.y << "\" width=\"" << box.width
       << "\" height=\"" << box.height << "\" rx=\"" << (vertex.is_leaf ? box.height / 2 : 5)
       << "\"/>\n";
@@ -105,7 +88,7 @@ void draw_vertex(std::ostream& out, const TapeGraph::Vertex& vertex, const Box& 
   bool first = true;
   for (const std::string& line : lines_of(vertex)) {
     out << "<text" << (first ? " class=\"name\"" : "") << " x=\"" << box.x + box.width / 2
-        << "\" y=\"" << y << "\">" << escaped(line) << "</text>\n";
+        << "\" y=\"" << y << "\">" << xml_escape(line) << "</text>\n";
     y += kLine;
     first = false;
   }
@@ -152,7 +135,7 @@ std::string tape_svg(const Variable& root) {
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\""
       << layout.groups[0].height + kTop + kMargin << "\">\n"
       << kStyle << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      << "<text class=\"title\" x=\"" << kMargin << "\" y=\"20\">" << escaped(summary(graph))
+      << "<text class=\"title\" x=\"" << kMargin << "\" y=\"20\">" << xml_escape(summary(graph))
       << "</text>\n<text class=\"note\" x=\"" << kMargin << "\" y=\"36\">" << note
       << "</text>\n<g transform=\"translate(" << (width - layout.groups[0].width) / 2 << ' ' << kTop
       << ")\">\n";

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/internal/escaped_text.h"
 #include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/linear.h"
@@ -18,6 +19,7 @@
 #include "tests/temp_dir.h"
 #include "train/fit.h"
 #include "train/report.h"
+#include "train/tensorboard.h"
 
 namespace tapegrad {
 namespace {
@@ -110,6 +112,38 @@ TEST(FitMishaps, NamesOfMeasuresMayHaveSeparators) {
             "epoch,loss,\"a \"\"b\"\",\n\\c\",seconds\n1,1,inf,0\n");
   EXPECT_EQ(testing::contents(dir / "run.jsonl"),
             "{\"epoch\": 1, \"loss\": 1, \"a \\\"b\\\",\\u000a\\\\c\": null, \"seconds\": 0}\n");
+}
+
+TEST(FitMishaps, FilesAreUtf8WhateverTheNames) {
+  EXPECT_EQ(valid_utf8("a\xff\u00e9\xe9 \U0001F600"), "a\uFFFD\u00e9\uFFFD \U0001F600");
+  EXPECT_EQ(valid_utf8("\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80\xe2\x82").size(), 3u * 11);
+  EXPECT_EQ(json_escape("a\"\n\\\x01\xff"), "a\\\"\\u000a\\\\\\u0001\uFFFD");
+  EXPECT_EQ(xml_escape("<&\">\x01\xff"), "&lt;&amp;&quot;&gt; \uFFFD");
+  const testing::TempDir dir;
+  const std::string name = "latin \xe9", shown = "latin \uFFFD";
+  History history;
+  history.epochs.push_back({.epoch = 1, .loss = 1, .more = {{name, 1.0}}});
+  history.save_csv(dir / "csv");
+  history.save_jsonl(dir / "jsonl");
+  save_report(dir / "html", {.title = name, .history = &history});
+  TensorBoard board(dir / "board");
+  board.scalar(name, 1, 1);
+  board.text(name, name);
+  for (const std::string& path :
+       {(dir / "csv").string(), (dir / "jsonl").string(), (dir / "html").string(), board.path()}) {
+    const std::string text = testing::contents(path);
+    EXPECT_EQ(text.find(name), std::string::npos) << path;
+    EXPECT_NE(text.find(shown), std::string::npos) << path;
+  }
+}
+
+TEST(FitMishaps, ATensorBoardWithoutAFolderIsInTheCurrentOne) {
+  const testing::TempDir dir;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  const std::string path = TensorBoard("").path();
+  EXPECT_TRUE(std::filesystem::exists(dir / path)) << path;
+  std::filesystem::current_path(before);
 }
 
 TEST(FitMishaps, ChartsOfHugeNumbersAndOfNamesThatEndAlike) {

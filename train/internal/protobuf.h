@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/internal/escaped_text.h"
+
 namespace tapegrad {
 
 class Protobuf {
@@ -18,7 +20,8 @@ class Protobuf {
   }
   Protobuf& number(int field, double value) { return fixed(field, 1, value); }
   Protobuf& number32(int field, float value) { return fixed(field, 5, value); }
-  /// A string, bytes or the encoded fields of a message.
+  Protobuf& string(int field, std::string_view value) { return bytes(field, valid_utf8(value)); }
+  /// Bytes or the encoded fields of a message.
   Protobuf& bytes(int field, std::string_view value) {
     tag(field, 2);
     varint(value.size());
@@ -28,7 +31,7 @@ class Protobuf {
   Protobuf& message(int field, const Protobuf& value) { return bytes(field, value.text_); }
   /// An entry of a map whose keys are strings.
   Protobuf& entry(int field, std::string_view key, const Protobuf& value) {
-    return message(field, Protobuf().bytes(1, key).message(2, value));
+    return message(field, Protobuf().string(1, key).message(2, value));
   }
 
   const std::string& text() const { return text_; }

@@ -7,30 +7,9 @@
 
 #include "absl/strings/str_format.h"
 
-namespace tapegrad {
+#include "core/base/internal/escaped_text.h"
 
-std::string svg_escape(std::string_view text) {
-  std::string safe;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return safe;
-}
+namespace tapegrad {
 
 std::string svg_begin(int width, int height) {
   return absl::StrFormat(
@@ -45,7 +24,7 @@ std::string svg_text(double x, double y, std::string_view text, int size, TextAn
   static constexpr std::array<const char*, 3> kAnchors = {"start", "middle", "end"};
   return absl::StrFormat(
       "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" text-anchor=\"%s\" %s>%s</text>\n", x, y, size,
-      kAnchors[size_t(anchor)], more.empty() ? "fill=\"#333333\"" : more, svg_escape(text));
+      kAnchors[size_t(anchor)], more.empty() ? "fill=\"#333333\"" : more, xml_escape(text));
 }
 
 std::string svg_line(double x1, double y1, double x2, double y2, std::string_view stroke,

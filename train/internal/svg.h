@@ -7,9 +7,6 @@
 
 namespace tapegrad {
 
-/// Returns the text, escaped for the content of an element.
-std::string svg_escape(std::string_view text);
-
 std::string svg_begin(int width, int height);
 
 enum class TextAnchor { kStart, kMiddle, kEnd };
