@@ -232,6 +232,7 @@ void run() {
   tg::manual_seed(absl::GetFlag(FLAGS_seed));
   const int64_t batch_size =
       examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(1));
+  examples::in_range("--evaluate", absl::GetFlag(FLAGS_evaluate), int64_t(0));
   const int64_t steps = examples::in_range("--steps", absl::GetFlag(FLAGS_steps), int64_t(1));
   examples::use_device(absl::GetFlag(FLAGS_device));
   const auto [data, source] = examples::load_images(absl::GetFlag(FLAGS_data_dir));

@@ -89,6 +89,7 @@ void run() {
   const int64_t width = examples::in_range("--width", absl::GetFlag(FLAGS_width), int64_t(1));
   examples::in_range("--discount", absl::GetFlag(FLAGS_discount), 0.0, 1.0);
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
+  examples::in_range("--solved", absl::GetFlag(FLAGS_solved), 0.0);
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
   const std::string file = examples::run_file(out, absl::GetFlag(FLAGS_resume));
   examples::use_device(absl::GetFlag(FLAGS_device));

@@ -267,6 +267,9 @@ void run() {
                             .shuffle = true,
                             .drop_last = true,
                             .seed = absl::GetFlag(FLAGS_seed)});
+  if (batches.size() == 0)
+    throw tg::ArgumentError("--batch_size: " + std::to_string(absl::GetFlag(FLAGS_batch_size)) +
+                            " is more than the windows of the corpus");
   if (absl::GetFlag(FLAGS_compare)) return compare(corpus, batches, sampler);
 
   Word2Vec model = make_model(corpus, absl::GetFlag(FLAGS_sparse));

@@ -50,6 +50,9 @@ refuse "no text in" char_gpt --text=/dev/null/text
 refuse --discount cartpole --discount=2
 refuse --seeds peaks --seeds=0
 refuse --steps bottleneck --steps=0
+refuse --evaluate bottleneck --evaluate=-1
+refuse --solved cartpole --solved=nan
+refuse --batch_size word2vec --batch_size=1000 --corpus=/usr/share/common-licenses --max_words=100
 refuse --points custom_op --points=-1
 refuse --timeout mnist_cnn --timeout=-1
 refuse timeout mnist_cnn --distributed --timeout=inf
