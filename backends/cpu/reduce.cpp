@@ -207,7 +207,8 @@ void nansum(const Tensor& x, Tensor& y) {
             [out = y.data<T>()](int64_t i, double total) { out[i] = convert<T>(total); });
 }
 
-/// Counts the elements that have a bit in common with the mask. Compiled per element size.
+/// Counts the elements that have a bit in common with the mask. Compiled for words of 8, 32 and 64
+/// bits.
 template <typename W>
 struct CountOf {
   using Value = W;
@@ -224,10 +225,11 @@ struct CountOf {
 
 template <typename T>
 void count_nonzero(const Tensor& x, Tensor& y) {
-  using W = Word<sizeof(T)>;
-  const W all = W(~W(0));
-  reduce<W>(CountOf<W>{kIsFloat<T> ? W(all >> 1) : all}, x, y,
-            [out = y.data<int64_t>()](int64_t i, int64_t total) { out[i] = total; });
+  using Bits = Word<sizeof(T)>;
+  using W = std::conditional_t<sizeof(T) == 2, uint32_t, Bits>;
+  const Bits all = Bits(~Bits(0));
+  reduce<Bits>(CountOf<W>{kIsFloat<T> ? Bits(all >> 1) : all}, x, y,
+               [out = y.data<int64_t>()](int64_t i, int64_t total) { out[i] = total; });
 }
 
 template <typename T>
