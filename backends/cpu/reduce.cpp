@@ -101,6 +101,12 @@ void reduce_any(const R& r, const Tensor& x, const Tensor& y,
   reduce<T>(r, x, y, write);
 }
 
+/// Returns a function that writes each total to y, whose elements have type T.
+template <typename T>
+auto rounded_to(Tensor& y) {
+  return [out = y.data<T>()](int64_t i, double total) { out[i] = convert<T>(total); };
+}
+
 /// The type as which integers of type T are summed.
 template <typename T>
 using Plain = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
@@ -170,9 +176,7 @@ struct ProductsInOnePass {
   requires kIsFloat<T>
   static void run(TypeTag<T> type, const Tensor& a, const Tensor& b, Tensor& y) {
     using R = WideSumOf<Compute<T>>;
-    reduce_elements(
-        R{}, Elements<typename R::Value>(type, a, b), a, y,
-        [out = y.data<T>()](int64_t i, double total) { out[i] = convert<T>(total); }, nullptr);
+    reduce_elements(R{}, Elements<typename R::Value>(type, a, b), a, y, rounded_to<T>(y), nullptr);
   }
 };
 
@@ -203,8 +207,7 @@ struct PresentSumOf : SumOf<T, double> {
 
 template <typename T>
 void nansum(const Tensor& x, Tensor& y) {
-  reduce<T>(PresentSumOf<Compute<T>>{}, x, y,
-            [out = y.data<T>()](int64_t i, double total) { out[i] = convert<T>(total); });
+  reduce<T>(PresentSumOf<Compute<T>>{}, x, y, rounded_to<T>(y));
 }
 
 /// Counts the elements that have a bit in common with the mask. Compiled for words of 8, 32 and 64
@@ -234,13 +237,12 @@ void count_nonzero(const Tensor& x, Tensor& y) {
 
 template <typename T>
 void prod(const Tensor& x, Tensor& y) {
-  using Out = std::conditional_t<kIsFloat<T>, T, int64_t>;
-  reduce_any<T>(ProductOf<Compute<T>>{}, x, y, [out = y.data<Out>()](int64_t i, auto total) {
-    if constexpr (kIsFloat<T>)
-      out[i] = convert<T>(total);
-    else
-      out[i] = int64_t(total);
-  });
+  const ProductOf<Compute<T>> product;
+  if constexpr (kIsFloat<T>)
+    reduce_any<T>(product, x, y, rounded_to<T>(y));
+  else
+    reduce<T>(product, x, y,
+              [out = y.data<int64_t>()](int64_t i, uint64_t total) { out[i] = int64_t(total); });
 }
 
 /// The largest of integers whose bits are reversed by `flip`, which also reverses their order.
@@ -317,9 +319,7 @@ struct AnyPowersOf : SumOf<T, double> {
 template <typename T>
 void norm(const Tensor& x, double p, Tensor& y) {
   T* out = y.data<T>();
-  if (p == 1)
-    return reduce_any<T>(PowersOf<Compute<T>, 1>{}, x, y,
-                         [out](int64_t i, double total) { out[i] = convert<T>(total); });
+  if (p == 1) return reduce_any<T>(PowersOf<Compute<T>, 1>{}, x, y, rounded_to<T>(y));
   if (p == 2)
     return reduce_any<T>(PowersOf<Compute<T>, 2>{}, x, y,
                          [out](int64_t i, double total) { out[i] = convert<T>(std::sqrt(total)); });
