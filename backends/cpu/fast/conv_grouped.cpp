@@ -93,7 +93,7 @@ std::vector<Entry> entries_of(const Windows::Phase& phase, const Wiring& wiring,
 }
 
 /// Returns the entries that read rows of the image, which are successive: `row` is the source's row
-/// of an entry of row 0. The others would add zeros.
+/// of an entry of row 0. The other entries would add zeros.
 std::span<const Entry> entries_within(std::span<const Entry> entries, int64_t row, int64_t height) {
   const auto is_outside = [&](const Entry& entry) {
     return row + entry.row < 0 || row + entry.row >= height;

@@ -9,9 +9,9 @@
 
 namespace tapegrad::backends::cpu {
 
-inline constexpr int kRowVectors = 2;  // of a row, whose sums are computed together
-inline constexpr int kMostChannels =
-    kLanes<float> >= 16 ? 12 : 5;  // whose sums of two vectors fit in registers
+inline constexpr int kRowVectors = 2;  // vectors of a row that are summed at the same time
+/// The largest number of channels whose sums of kRowVectors vectors fit in registers.
+inline constexpr int kMostChannels = kLanes<float> >= 16 ? 12 : 5;
 
 /// Calls run(first, count) for nearly equal groups of output channels.
 template <typename Run>
@@ -28,7 +28,7 @@ void for_each_channel_group(int64_t out, const Run& run) {
 struct ResultPhase {
   Size2d first;
   std::vector<int64_t> offsets;  // of the image's elements, in the padded part
-  std::vector<float> weights;    // in the order of use: those of a group of channels, tap by tap
+  std::vector<float> weights;    // in the order of use: by group of channels, then by tap
 };
 
 /// All results of images of `size`. Phases of the same rows are neighbours, in order of columns.
@@ -51,8 +51,8 @@ struct ResultPhases {
   }
 };
 
-/// Returns the elements that vectors process for each row of the result, with those between joined
-/// rows.
+/// Returns the number of elements that vectors process for each row of the result. Elements between
+/// joined rows are processed, too.
 inline int64_t processed_row(const RowSizes& s) {
   return gains_by_joining(s) ? s.joined_row() : in_lanes(s.out_width);
 }

@@ -85,7 +85,8 @@ struct RowSizes {
     if (at < 0 || at >= from.depth) return -1;
     return (n / out_depth * from.channels + from.first + c / from.taps) * from.depth + at;
   }
-  /// Returns the index of plane o of image n in y. Those of the next channels are to.depth apart.
+  /// Returns the index of plane o of image n in y. Planes of successive channels are to.depth
+  /// apart.
   int64_t to_plane(int64_t n, int64_t o) const {
     return (n / out_depth * to.channels + to.first + o) * to.depth + n % out_depth * to.step +
            to.shift;

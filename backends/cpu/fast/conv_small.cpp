@@ -13,11 +13,14 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kMaxGradientTaps = 64;  // elements of a channel's kernel for own dw
-constexpr int64_t kMostTaps = 16384;      // elements of a channel's kernel
-constexpr int64_t kFewestForLanes = 100;  // positions that occupy a kernel of channels in lanes
-constexpr int64_t kFewestSums = 6;        // that hide the latency of a multiply-add
-constexpr int64_t kMostGrouped = 8;  // channels of a group that ConvGrouped computes, on both sides
+// The largest numbers of elements of a channel's kernel: for is_small(), and for all kernels.
+constexpr int64_t kMaxGradientTaps = 64, kMostTaps = 16384;
+// The smallest number of positions for which channels in lanes are considered.
+constexpr int64_t kFewestForLanes = 100;
+// The smallest number of independent sums that hides the latency of a multiply-add.
+constexpr int64_t kFewestSums = 6;
+// The largest number of channels of a group, of x and of y, that ConvGrouped computes.
+constexpr int64_t kMostGrouped = 8;
 
 /// The shapes of a convolution. An image is a volume of depth 1.
 struct Problem {
@@ -67,7 +70,8 @@ void for_each_group_of_channels(RowSizes s, const Run& run) {
   }
 }
 
-/// Rows or columns of a kernel, and those of dy which they meet at the first result of a phase.
+/// A plane, row or column of a kernel, and the plane, row or column of dy that it meets at the
+/// first result of a phase.
 struct GradientTap {
   int64_t of_kernel, of_dy;
 };
@@ -194,7 +198,8 @@ bool prefers_rows_for_groups(const Problem& p) {
   const bool fills_blocks = in % 8 == 0 && out % 8 == 0;
   return !fills_blocks && most > (p.is_volume ? 1 : kMostGrouped) && most * p.kernel() <= kMostTaps;
 }
-/// The same for y and dx. Kernels of one element need rows that fill vectors.
+/// prefers_rows_for_groups() for y and dx, where kernels of one element also need rows that fill
+/// vectors.
 bool prefers_rows_for_groups(const Problem& p, int64_t width) {
   return prefers_rows_for_groups(p) && (p.kernel() > 1 || 5 * in_lanes(width) <= 6 * width);
 }
