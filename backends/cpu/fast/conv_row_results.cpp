@@ -13,23 +13,17 @@ namespace {
 
 using B = Batch<float>;
 
-/// Start values, then sums, of the channels of a group.
-struct alignas(64) ColumnSums {
-  float values[kMostChannels][kRowVectors * kLanes<float>];
-};
-
-/// Adds to the sums of kCount channels, for the first n vectors of each, the sum over the taps of
-/// the image's elements times factors.
+/// Computes kCount channels of n vectors of a row, `distance` elements apart: the start value of
+/// each channel plus the sum over the taps of the image's elements times factors. Channels of the
+/// result are `plane` elements apart.
 template <int kCount, int n>
-void add_taps(const float* from, const std::vector<int64_t>& offsets, const float* factors,
-              ColumnSums& to) {
+void add_taps(const float* from, int64_t distance, const std::vector<int64_t>& offsets,
+              const float* factors, const float* start, bool relu, float* to, int64_t plane) {
   B sums[kCount][n];
-  unrolled<kCount>([&](auto k) {
-    unrolled<n>([&](auto v) { sums[k][v] = B::load_aligned(to.values[k] + v * kLanes<float>); });
-  });
+  unrolled<kCount>([&](auto k) { unrolled<n>([&](auto v) { sums[k][v] = B(start[k]); }); });
   for (const int64_t offset : offsets) {
     B values[n];
-    unrolled<n>([&](auto v) { values[v] = B::load_unaligned(from + offset + v * kLanes<float>); });
+    unrolled<n>([&](auto v) { values[v] = B::load_unaligned(from + offset + v * distance); });
     unrolled<kCount>([&](auto k) {
       const B factor(factors[k]);
       unrolled<n>([&](auto v) { sums[k][v] = functions::fused(values[v], factor, sums[k][v]); });
@@ -37,7 +31,10 @@ void add_taps(const float* from, const std::vector<int64_t>& offsets, const floa
     factors += kCount;
   }
   unrolled<kCount>([&](auto k) {
-    unrolled<n>([&](auto v) { sums[k][v].store_aligned(to.values[k] + v * kLanes<float>); });
+    unrolled<n>([&](auto v) {
+      if (relu) sums[k][v] = formulas::Relu()(sums[k][v]);
+      sums[k][v].store_unaligned(to + k * plane + v * distance);
+    });
   });
 }
 
@@ -52,22 +49,6 @@ std::array<AddTaps, kRowVectors> functions_of(int64_t count) {
   return result;
 }
 
-/// Writes the sums of `count` channels, whose planes are `plane` elements apart. `left` columns
-/// remain.
-void write_sums(ColumnSums& sums, int64_t count, int64_t vectors, bool relu, int64_t left,
-                int64_t plane, float* to) {
-  for (int64_t k = 0; k < count; ++k)
-    for (int64_t v = 0; v < vectors && v * kLanes<float> < left; ++v) {
-      B sum = B::load_aligned(sums.values[k] + v * kLanes<float>);
-      if (relu) sum = formulas::Relu()(sum);
-      float* place = to + k * plane + v * kLanes<float>;
-      if (left >= (v + 1) * kLanes<float>)
-        sum.store_unaligned(place);
-      else
-        store_some<float>(place, left - v * kLanes<float>, sum);
-    }
-}
-
 /// Rows of the result whose vectors are computed one after another.
 struct Lines {
   int64_t count, length, step;  // `step` elements of the padded part are between two lines
@@ -78,19 +59,24 @@ struct Lines {
 void convolve_lines(const Lines& lines, const float* part, const std::vector<int64_t>& offsets,
                     const float* weights, const float* bias, int64_t count, bool relu, float* to,
                     int64_t plane, int64_t line) {
+  constexpr int64_t kLane = kLanes<float>;
   const auto functions = functions_of(count);
-  ColumnSums start, sums;
-  for (int64_t k = 0; k < count; ++k)
-    std::ranges::fill(start.values[k], bias != nullptr ? bias[k] : 0.0f);
+  float start[kMostChannels] = {};
+  if (bias != nullptr) std::copy_n(bias, count, start);
+  alignas(64) float short_lines[kMostChannels * kLane];  // of fewer elements than a vector
+  const bool is_short = lines.length < kLane;
   for (int64_t i = 0; i < lines.count; ++i)
-    for (int64_t next = 0; next < lines.length; next += kRowVectors * kLanes<float>) {
-      const int64_t vectors = lines.length - next > kLanes<float> ? 2 : 1;
-      // The last vectors of a line overlap the previous vectors, unless the line is shorter.
-      const int64_t j =
-          std::min(next, std::max<int64_t>(lines.length - vectors * kLanes<float>, 0));
-      std::copy_n(start.values[0], count * kRowVectors * kLanes<float>, sums.values[0]);
-      functions[size_t(vectors - 1)](part + i * lines.step + j, offsets, weights, sums);
-      write_sums(sums, count, vectors, relu, lines.length - j, plane, to + i * line + j);
+    for (int64_t next = 0; next < lines.length; next += kRowVectors * kLane) {
+      const int64_t left = lines.length - next, vectors = left > kLane ? 2 : 1;
+      // The last vector of a line overlaps the previous one.
+      const int64_t distance = std::min(kLane, left - kLane);
+      const int64_t j = std::min(next, std::max<int64_t>(lines.length - kLane, 0));
+      float* place = to + i * line + j;
+      functions[size_t(vectors - 1)](part + i * lines.step + j, distance, offsets, weights, start,
+                                     relu, is_short ? short_lines : place,
+                                     is_short ? kLane : plane);
+      for (int64_t k = 0; is_short && k < count; ++k)
+        std::copy_n(short_lines + k * kLane, lines.length, place + k * plane);
     }
 }
 
