@@ -10,6 +10,7 @@
 
 #include "backends/cpu/tools/cblas.h"
 #include "backends/cpu/tools/functions.h"
+#include "backends/cpu/tools/per_thread.h"
 #include "backends/cpu/tools/product.h"
 #include "backends/cpu/tools/threads.h"
 #include "backends/cpu/tools/transpose.h"
@@ -50,29 +51,56 @@ bool suits_blocks(int64_t m, int64_t n, int64_t k, Blas a, Blas b) {
          double(m) * double(n) * double(k) >= 1 << 20;
 }
 
-/// Returns whether multiply_slabs() is preferred to multiply_blocks(), which takes long to pack a
-/// if there are many rows and few columns. With 2 threads, fewer rows are not faster.
-bool suits_slabs(int64_t m, int64_t n) { return m >= 1024 && n >= 32 && n <= 192; }
+/// Calls dnnl_sgemm for row-major matrices without transposition. Returns its status.
+dnnl_status_t multiply_rows(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda,
+                            const float* b, int64_t ldb, float* c, int64_t ldc, bool accumulate) {
+  return dnnl_sgemm('N', 'N', m, n, k, 1.0f, a, lda, b, ldb, accumulate ? 1.0f : 0.0f, c, ldc);
+}
 
-/// Multiplies by a transposed copy of b, whose rows oneDNN reads without packing a. Tasks of a
-/// fixed number of rows make the result independent of the number of threads.
-void multiply_slabs(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
-                    int64_t ldb, float* c, int64_t ldc, bool accumulate) {
-  constexpr int64_t kRows = 256;
-  const auto rows_of_b = std::make_unique_for_overwrite<float[]>(size_t(k * n));
-  copy_transposed(n, k, b, ldb, rows_of_b.get(), n);
+void require_success(dnnl_status_t status, int64_t m, int64_t n, int64_t k) {
+  if (status != dnnl_success)
+    fail<Error>("matmul: oneDNN's sgemm returned status ", int(status), " for ", m, " x ", k, " x ",
+                n);
+}
+
+/// Returns whether multiply_tall() is preferred to multiply_blocks(), which takes long to pack a if
+/// there are many rows.
+bool is_tall(int64_t m) { return m >= 512; }
+
+/// Multiplies many rows by a transposed copy of b, which oneDNN reads without packing a. The parts
+/// of the result do not depend on the number of threads, and neither does the order of its sums.
+void multiply_tall(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
+                   int64_t ldb, float* c, int64_t ldc, bool accumulate) {
+  constexpr int64_t kMostColumns = 512;                 // of one copy of b for all threads
+  constexpr int64_t kMostElements = int64_t(1) << 20;   // of this copy
+  constexpr int64_t kStripElements = int64_t(1) << 17;  // of a copy in the second-level cache
+  constexpr int64_t kTasks = 8, kMostRows = 256, kTransposed = 64;
   respect_thread_limit();
   std::atomic<dnnl_status_t> status = dnnl_success;
+  const auto note = [&](dnnl_status_t done) {
+    if (done != dnnl_success) status = done;
+  };
+  if (n <= kMostColumns && n * k <= kMostElements) {
+    const int64_t rows = std::min((m + 16 * kTasks - 1) / (16 * kTasks) * 16, kMostRows);
+    const auto copy = std::make_unique_for_overwrite<float[]>(size_t(k * n));
+#pragma omp parallel for if (k * n > 1 << 15)
+    for (int64_t i = 0; i < k; i += kTransposed)
+      copy_transposed(n, std::min(kTransposed, k - i), b + i, ldb, copy.get() + i * n, n);
 #pragma omp parallel for
-  for (int64_t first = 0; first < m; first += kRows)
-    if (const dnnl_status_t done =
-            dnnl_sgemm('N', 'N', std::min(kRows, m - first), n, k, 1.0f, a + first * lda, lda,
-                       rows_of_b.get(), n, accumulate ? 1.0f : 0.0f, c + first * ldc, ldc);
-        done != dnnl_success)
-      status = done;
-  if (status != dnnl_success)
-    fail<Error>("matmul: oneDNN's sgemm returned status ", int(status.load()), " for ", m, " x ", k,
-                " x ", n);
+    for (int64_t i = 0; i < m; i += rows)
+      note(multiply_rows(std::min(rows, m - i), n, k, a + i * lda, lda, copy.get(), n, c + i * ldc,
+                         ldc, accumulate));
+  } else {
+    const int64_t columns = 96 * k <= kStripElements ? 96 : 48;
+    PerThread copies(columns * k);
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t j = 0; j < n; j += columns) {
+      const int64_t count = std::min(columns, n - j);
+      copy_transposed(count, k, b + j * ldb, ldb, copies.mine(), count);
+      note(multiply_rows(m, count, k, a, lda, copies.mine(), count, c + j, ldc, accumulate));
+    }
+  }
+  require_success(status, m, n, k);
 }
 
 /// Returns whether product.h is preferred for a small product, because a call of oneDNN's sgemm
@@ -90,18 +118,14 @@ void multiply_plain(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<flo
     return multiply_in_cache(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
   const Blas at = blas(m, k, a.row, a.column), bt = blas(k, n, b.row, b.column);
   if (suits_blocks(m, n, k, at, bt)) {
-    if (suits_slabs(m, n))
-      return multiply_slabs(m, n, k, a.data, at.ld, b.data, bt.ld, c, ldc, accumulate);
+    if (is_tall(m)) return multiply_tall(m, n, k, a.data, at.ld, b.data, bt.ld, c, ldc, accumulate);
     return multiply_blocks(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
   }
   respect_thread_limit();
   const OneThread small(k <= kLongestSum && double(m) * double(n) * double(k) < kFewestForOneDnn);
-  const dnnl_status_t status =
-      dnnl_sgemm(at.transposed ? 'T' : 'N', bt.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data, at.ld,
-                 b.data, bt.ld, accumulate ? 1.0f : 0.0f, c, ldc);
-  if (status != dnnl_success)
-    fail<Error>("matmul: oneDNN's sgemm returned status ", int(status), " for ", m, " x ", k, " x ",
-                n);
+  require_success(dnnl_sgemm(at.transposed ? 'T' : 'N', bt.transposed ? 'T' : 'N', m, n, k, 1.0f,
+                             a.data, at.ld, b.data, bt.ld, accumulate ? 1.0f : 0.0f, c, ldc),
+                  m, n, k);
 }
 
 void multiply_plain(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, double* c,
