@@ -100,7 +100,6 @@ typename R::Total reduce_block(const R& r, const typename R::Value* values, int6
   std::fill_n(lanes, kWidth, R::kFirst);
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) {
-    fetch_run(values + i + kFetchAhead / int64_t(sizeof(*values)), kWidth);
     for (int j = 0; j < kWidth; ++j) lanes[j] = add_value(r, lanes[j], values[i + j], centre);
   }
   for (int j = 0; j < n - i; ++j) lanes[j] = add_value(r, lanes[j], values[i + j], centre);

@@ -118,7 +118,6 @@ struct ProductOf {
     unrolled<kParts>([&](auto k) { parts[k()] = Doubles{} + 1.0; });
     int64_t i = 0;
     for (; i + kParts * kDoubles <= n; i += kParts * kDoubles) {
-      fetch_run(values + i + kFetchAhead / int64_t(sizeof(float)), kParts * kDoubles);
       unrolled<kParts>([&](auto k) {
         parts[k()] *= widen(load_vector<HalfFloats>(values + i + k() * kDoubles));
       });
@@ -213,8 +212,6 @@ struct ExtremeOf {
       B parts[kParts];
       unrolled<kParts>([&](auto k) { parts[k()] = B(kFirst); });
       for (; i + kParts * kLane <= n; i += kParts * kLane) {
-        if constexpr (sizeof(Value) == 4)  // slower for double
-          fetch_run(values + i + kFetchAhead / int64_t(sizeof(Value)), kParts * kLane);
         unrolled<kParts>([&](auto k) { take(parts[k()], i + k() * kLane); });
       }
       most = extreme(most, extreme(extreme(parts[3], parts[1]), extreme(parts[2], parts[0])));
