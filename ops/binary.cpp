@@ -65,10 +65,8 @@ struct Mul : BinaryOp<kernels::mul> {
     return dx;
   }
   std::array<Tensor, 2> kernel_backward(const Tensor& dy, Needs needs) const {
-    std::array<Tensor, 2> dx;
-    if (needs[0]) dx[0] = reduce_product(0, dy, b.value());
-    if (needs[1]) dx[1] = reduce_product(1, dy, a.value());
-    return dx;
+    return {needs[0] ? reduce_product(0, dy, b.value()) : Tensor(),
+            needs[1] ? reduce_product(1, dy, a.value()) : Tensor()};
   }
 };
 

@@ -148,12 +148,6 @@ void TapeNode::run_after_hooks(std::span<Variable> outgoing,
   });
 }
 
-bool detail::has_type(const Variable& gradient, const ValueType& type) {
-  const Tensor& value = gradient.value();
-  return value.dtype() == type.dtype && value.device() == type.device &&
-         value.shape() == type.shape;
-}
-
 void detail::fail_gradient(const std::string& maker, const Variable& gradient,
                            const ValueType& type) {
   ErrorText text;

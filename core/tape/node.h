@@ -139,16 +139,6 @@ class TapeNode : public Counted, public Pooled {
 /// Returns a description such as "mul, recorded at model.cpp:12" or "the leaf fc1.weight".
 std::string describe(const TapeNode& node);
 
-namespace detail {
-
-bool has_type(const Variable& gradient, const ValueType& type);
-/// Throws AutogradError with both types: "hook 1 of mul, recorded at model.cpp:12: a gradient of
-/// [2] float32 for a value of [3] float32".
-[[noreturn, gnu::cold]] void fail_gradient(const std::string& maker, const Variable& gradient,
-                                           const ValueType& type);
-
-}  // namespace detail
-
 /// Returns the node whose rule is running on this thread, or null.
 inline const TapeNode* running_node() { return detail::context.running; }
 

@@ -143,7 +143,9 @@ struct BinaryOp {
   }
   /// reduce(input, a * b)
   Tensor reduce_product(size_t input, const Tensor& a, const Tensor& b) const {
-    if (shapes.is_broadcast(input) && a.dtype() == dtypes[input] && is_float(a.dtype()))
+    if (!shapes.is_broadcast(input) && a.dtype() == dtypes[input]) [[likely]]
+      return compute(kernels::mul, a, b);  // constructed in place
+    if (a.dtype() == dtypes[input] && is_float(a.dtype()))
       return sum_of_products(a, b, shapes.shape_of(input));
     return reduce(input, compute(kernels::mul, a, b));
   }

@@ -134,14 +134,17 @@ template <typename T>
     std::memcpy(to, elements, size_t(count) * sizeof(T));
 }
 
-/// Loads `count` elements, 0 < count < kLanes<T>; the remaining lanes repeat the first element.
+/// Loads `count` elements, 0 < count < kLanes<T>; the remaining lanes repeat the first element. A
+/// single element is loaded and stored without a mask, because a processor does not forward a
+/// masked store to the next load.
 template <typename T>
 Batch<T> load_some(const T* from, int64_t count) {
 #if XSIMD_WITH_AVX512F
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
+    if (count == 1) return Batch<T>(from[0]);
     return Batch<T>(
         _mm512_mask_loadu_ps(_mm512_set1_ps(from[0]), __mmask16((1u << count) - 1), from));
-  else if constexpr (std::is_same_v<T, double>)
+  } else if constexpr (std::is_same_v<T, double>)
     return Batch<T>(
         _mm512_mask_loadu_pd(_mm512_set1_pd(from[0]), __mmask8((1u << count) - 1), from));
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
@@ -157,9 +160,10 @@ Batch<T> load_some(const T* from, int64_t count) {
 template <typename T>
 void store_some(T* to, int64_t count, Batch<T> values) {
 #if XSIMD_WITH_AVX512F
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
+    if (count == 1) return void(*to = _mm512_cvtss_f32(values));
     return _mm512_mask_storeu_ps(to, __mmask16((1u << count) - 1), values);
-  else if constexpr (std::is_same_v<T, double>)
+  } else if constexpr (std::is_same_v<T, double>)
     return _mm512_mask_storeu_pd(to, __mmask8((1u << count) - 1), values);
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
   else if constexpr (kIsHalf<T>)

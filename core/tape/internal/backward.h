@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -175,5 +176,21 @@ class BackwardPass {
   std::vector<Variable>* sent_ = nullptr;  // collects the gradients of a watched rule before they
                                            // are sent
 };
+
+namespace detail {
+
+/// Returns whether a gradient fits a value of the type.
+inline bool has_type(const Variable& gradient, const ValueType& type) {
+  const Tensor& value = gradient.value();
+  return value.dtype() == type.dtype && value.device() == type.device &&
+         value.shape() == type.shape;
+}
+
+/// Throws AutogradError with both types: "hook 1 of mul, recorded at model.cpp:12: a gradient of
+/// [2] float32 for a value of [3] float32".
+[[noreturn, gnu::cold]] void fail_gradient(const std::string& maker, const Variable& gradient,
+                                           const ValueType& type);
+
+}  // namespace detail
 
 }  // namespace tapegrad
