@@ -35,6 +35,13 @@ void convert_all(const From* x, int64_t count, To* y) {
     for (int64_t i = 0; i < count; ++i) y[i] = convert<To>(x[i]);
 }
 
+/// Fills a row with a converted element. Not inlined, because the code for all types of x is the
+/// same.
+template <typename T>
+[[gnu::noinline]] void fill_row(T* row, int64_t count, T value) {
+  std::fill_n(row, count, value);
+}
+
 /// Computes y = x elementwise; x broadcasts to y.
 template <typename From, typename To>
 void copy_pieces(const Tensor& x, Tensor& y) {
@@ -44,10 +51,12 @@ void copy_pieces(const Tensor& x, Tensor& y) {
     const From* from = reinterpret_cast<const From*>(inputs[0]);
     To* to = reinterpret_cast<To*>(y);
     for (int64_t row = 0; row < rows.rows; ++row) {
-      if (rows.constant[0])
-        std::fill_n(to, rows.count, convert<To>(*from));
-      else
+      if (!rows.constant[0])
         convert_all(from, rows.count, to);
+      else if constexpr (std::is_same_v<From, To>)
+        std::fill_n(to, rows.count, *from);
+      else
+        fill_row(to, rows.count, convert<To>(*from));
       to += rows.pitch[0], from += rows.pitch[1];
     }
   };

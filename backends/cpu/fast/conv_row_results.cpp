@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <omp.h>
 
@@ -30,10 +31,11 @@ void add_taps(const float* from, int64_t distance, const std::vector<int64_t>& o
     });
     factors += kCount;
   }
+  const B least(relu ? 0.0f : -INFINITY);  // as formulas::Relu, or without an effect
   unrolled<kCount>([&](auto k) {
     unrolled<n>([&](auto v) {
-      if (relu) sums[k][v] = formulas::Relu()(sums[k][v]);
-      sums[k][v].store_unaligned(to + k * plane + v * distance);
+      const B sum = sums[k][v];
+      select(sum <= least, least, sum).store_unaligned(to + k * plane + v * distance);
     });
   });
 }

@@ -88,8 +88,10 @@ void repeat_row(Word* to, const Word* x, int64_t rows, int64_t row, int64_t step
   }
 }
 
+// Functions that for_each_run() calls at several places are not inlined.
 template <typename Word>
-void gather_rows(Word* to, const Word* x, int64_t rows, int64_t row, int64_t across, int64_t step) {
+[[gnu::noinline]] void gather_rows(Word* to, const Word* x, int64_t rows, int64_t row,
+                                   int64_t across, int64_t step) {
   if (across == 0) return repeat_row(to, x, rows, row, step);
   switch (row) {
     case 2:
@@ -129,6 +131,21 @@ bool for_each_short_row(const int64_t* sizes, const int64_t* strides, int rank, 
   return true;
 }
 
+/// Copies n elements that are `step` apart.
+template <typename Word>
+[[gnu::noinline]] void gather_run(Word* to, const Word* x, int64_t step, int64_t n) {
+  if (step == 1)
+    for (int64_t i = 0; i < n; ++i) to[i] = x[i];
+  else if (step == 0)
+    splat_rows(to, x, 1, n, 0);
+  else if (step == -1)  // reversed in registers
+    for (int64_t i = 0; i < n; ++i) to[i] = x[-i];
+  else if (step == 2)
+    for (int64_t i = 0; i < n; ++i) to[i] = x[2 * i];
+  else
+    for (int64_t i = 0; i < n; ++i) to[i] = x[i * step];
+}
+
 template <typename Word>
 void gather_words(Word* to, const Word* from, const int64_t* sizes, const int64_t* strides,
                   int rank, int64_t start, int64_t count) {
@@ -140,17 +157,7 @@ void gather_words(Word* to, const Word* from, const int64_t* sizes, const int64_
   };
   if (for_each_short_row(sizes, strides, rank, start, count, rows, part)) return;
   for_each_run(sizes, strides, rank, start, count, [&](int64_t offset, int64_t step, int64_t n) {
-    const Word* x = from + offset;
-    if (step == 1)
-      for (int64_t i = 0; i < n; ++i) to[i] = x[i];
-    else if (step == 0)
-      splat_rows(to, x, 1, n, 0);
-    else if (step == -1)  // reversed in registers
-      for (int64_t i = 0; i < n; ++i) to[i] = x[-i];
-    else if (step == 2)
-      for (int64_t i = 0; i < n; ++i) to[i] = x[2 * i];
-    else
-      for (int64_t i = 0; i < n; ++i) to[i] = x[i * step];
+    gather_run(to, from + offset, step, n);
     to += n;
   });
 }
@@ -163,8 +170,8 @@ void scatter_rows_of(const Word* x, Word* to, int64_t rows, int64_t across, int6
 }
 
 template <typename Word>
-void scatter_rows(const Word* x, Word* to, int64_t rows, int64_t row, int64_t across,
-                  int64_t step) {
+[[gnu::noinline]] void scatter_rows(const Word* x, Word* to, int64_t rows, int64_t row,
+                                    int64_t across, int64_t step) {
   switch (row) {
     case 2:
       return scatter_rows_of<2>(x, to, rows, across, step);
@@ -175,6 +182,12 @@ void scatter_rows(const Word* x, Word* to, int64_t rows, int64_t row, int64_t ac
   }
   for (int64_t r = 0; r < rows; ++r, to += across, x += row)
     for (int64_t i = 0; i < row; ++i) to[i * step] = x[i];
+}
+
+/// Copies n elements to places that are `step` apart.
+template <typename Word>
+[[gnu::noinline]] void scatter_run(const Word* from, Word* y, int64_t step, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i * step] = from[i];
 }
 
 template <typename Word>
@@ -188,8 +201,7 @@ void scatter_words(const Word* from, Word* to, const int64_t* sizes, const int64
   };
   if (for_each_short_row(sizes, strides, rank, start, count, rows, part)) return;
   for_each_run(sizes, strides, rank, start, count, [&](int64_t offset, int64_t step, int64_t n) {
-    Word* y = to + offset;
-    for (int64_t i = 0; i < n; ++i) y[i * step] = from[i];
+    scatter_run(from, to + offset, step, n);
     from += n;
   });
 }

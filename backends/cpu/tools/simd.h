@@ -135,8 +135,7 @@ template <typename T>
 }
 
 /// Loads `count` elements, 0 < count < kLanes<T>; the remaining lanes repeat the first element. A
-/// single element is loaded and stored without a mask, because a processor does not forward a
-/// masked store to the next load.
+/// single float is loaded without a mask, which is faster if the element was just stored.
 template <typename T>
 Batch<T> load_some(const T* from, int64_t count) {
 #if XSIMD_WITH_AVX512F
@@ -160,10 +159,9 @@ Batch<T> load_some(const T* from, int64_t count) {
 template <typename T>
 void store_some(T* to, int64_t count, Batch<T> values) {
 #if XSIMD_WITH_AVX512F
-  if constexpr (std::is_same_v<T, float>) {
-    if (count == 1) return void(*to = _mm512_cvtss_f32(values));
+  if constexpr (std::is_same_v<T, float>)
     return _mm512_mask_storeu_ps(to, __mmask16((1u << count) - 1), values);
-  } else if constexpr (std::is_same_v<T, double>)
+  else if constexpr (std::is_same_v<T, double>)
     return _mm512_mask_storeu_pd(to, __mmask8((1u << count) - 1), values);
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
   else if constexpr (kIsHalf<T>)
