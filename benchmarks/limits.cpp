@@ -22,6 +22,8 @@ constexpr int64_t kRounds = 20'000'000;
 double multiply_adds() {
   Vector sums[kSums] = {};
   Vector factor = Vector{} + 0.999F, term = Vector{} + 0.001F;
+  // Without unknown values, which differ, g++ merges equal sums.
+  for (Vector& sum : sums) asm volatile("" : "+v"(sum));
   for (int64_t round = 0; round < kRounds; ++round) {
 #pragma GCC unroll 12
     for (Vector& sum : sums) sum = sum * factor + term;
