@@ -80,7 +80,7 @@ def print_preface(path, args):
     print(open(path).read())
     print(f"Measured at commit {commit.stdout.strip()} on {cpu} with {os.cpu_count()} cores; "
           f"load average {os.getloadavg()[0]:.1f} at the beginning. Processes of tapegrad\n"
-          f"and PyTorch alternate, {args.rounds} rounds; each number is the fastest step. PyTorch keeps "
+          f"and PyTorch alternate, {args.rounds} round{'' if args.rounds == 1 else 's'}; each number is the fastest step. PyTorch keeps "
           "its memory\n(`MALLOC_MMAP_THRESHOLD_`, `MALLOC_TRIM_THRESHOLD_`, `MALLOC_TOP_PAD_`), and its optimizers are the fused\nones.")
     if args.cpu_time:
         print("\nThe times are processor time, because the machine had other work: they say nothing of "
